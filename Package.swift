@@ -74,6 +74,7 @@ let package = Package(
                 "Store",
             ],
             swiftSettings: ours),
+        .target(name: "Handles", dependencies: ["TNP", "Cryptography", "Store"], swiftSettings: ours),
         .target(
             name: "Delivery",
             dependencies: [
@@ -123,7 +124,7 @@ let package = Package(
             dependencies: [
                 "TNP", "EventLoop", "HTTP2", "Providers", "Sender", "Admission", "Delivery", "Cryptography", "Tables",
                 "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
-                "Store",
+                "Handles", "Store",
                 "TocsinClient", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
@@ -186,6 +187,9 @@ let package = Package(
             ], swiftSettings: ours),
         .testTarget(
             name: "EventLoopTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
+            swiftSettings: ours),
+        .testTarget(
+            name: "HandlesTests", dependencies: ["Cryptography", "Handles", "Store", "TNP"],
             swiftSettings: ours),
         .testTarget(
             name: "HTTP1Tests", dependencies: ["EventLoop", "HTTP1", "Simulator", "Time", "Tor"], swiftSettings: ours),

@@ -9,7 +9,7 @@ import Time
 /// reads no clock: callers pass in events and times. It never names a phone or a sender.
 ///
 /// A submission passes three gates: ``checkCircuit(_:at:)`` and, unless it is a resend of an envelope that the node
-/// knows, ``verify(_:on:through:at:)`` and ``admit(_:paid:app:on:through:at:)``. ``finish(_:with:contact:at:)`` records
+/// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:by:paid:app:on:through:at:)``. ``finish(_:with:contact:at:)`` records
 /// its outcome.
 package struct Admission: ~Copyable {
     /// The endpoint that received a submission.
@@ -152,24 +152,42 @@ package struct Admission: ~Copyable {
 
     /// The second gate, for submissions that are not resends: checks proof of work and signature. The result does not
     /// depend on the device token.
+    /// - Parameter access: who may ring the phone by the handle that the sender has used; `nil` if it has used the device
+    ///   token.
     /// - Returns: the effort of the proof, in expected hashes.
     package mutating func verify(
-        _ submission: Submission, on circuit: CircuitID, through senderProtocol: SenderProtocol, at now: MonotonicTime
+        _ submission: Submission, by access: HandleAccess? = nil, on circuit: CircuitID,
+        through senderProtocol: SenderProtocol, at now: MonotonicTime
     ) throws(Refusal) -> UInt32 {
         let digest = submission.envelope.digest
         let paid = senderProtocol == .http ? 0 : try worth(of: submission.proof, for: digest, circuit, now)
+        let isLimited = access?.senderKeys.isEmpty == false
         switch (settings.senders, submission.envelope.signature) {
-        case (.off, _), (.optional, nil): break
-        case (.required, nil): throw Refusal(.rejected(.senderKeyRequired))
+        case (_, nil) where isLimited: throw Refusal(.rejected(.senderKeyRequired))
+        case (.off, _) where !isLimited: break
+        case (.optional, nil): break
+        case (_, nil): throw Refusal(.rejected(.senderKeyRequired))
         case (_, let signature?):
             if !signature.isValid(for: digest) {
                 throw Refusal(.rejected(.senderKeyMismatch), goAway: charge(circuit, at: now))
             }
+            if let access, !access.allows(signature.key) { throw Refusal(.rejected(.senderKeyMismatch)) }
         }
         return paid
     }
 
-    /// Records that the node had no room for a submission that passed ``verify(_:on:through:at:)``. Such refusals raise
+    /// The gate for what the owner of a handle asks. A REGISTER costs as much as a submission to an unproven device token.
+    package mutating func admit(
+        _ request: HandleRequest, on circuit: CircuitID, at now: MonotonicTime
+    ) throws(Refusal) {
+        try checkCircuit(circuit, at: now)
+        guard case .register = request.action else { return }
+        let paid = try worth(of: request.proof, for: request.hash, circuit, now)
+        try checkUnproven(proof: request.proof, paid: paid, circuit, .tnp, now)
+        unproven.take(settings.unproven, now: now)
+    }
+
+    /// Records that the node had no room for a submission that passed ``verify(_:by:on:through:at:)``. Such refusals raise
     /// the required effort.
     package mutating func recordLackOfRoom(paid: UInt32, through senderProtocol: SenderProtocol) {
         if senderProtocol == .tnp { effort.count(isRefused: true, paid: paid) }
@@ -182,18 +200,19 @@ package struct Admission: ~Copyable {
     /// have admitted an unknown device token. Otherwise an attacker who has used up the budget for unknown device
     /// tokens could learn, without ringing the phone, whether the node serves that phone.
     /// - Parameters:
-    ///   - paid: the result of ``verify(_:on:through:at:)``.
+    ///   - paid: the result of ``verify(_:by:on:through:at:)``.
+    ///   - access: as for ``verify(_:by:on:through:at:)``.
     ///   - app: the name of the app.
     ///   - senderProtocol: the endpoint that received the submission.
     package mutating func admit(
-        _ submission: Submission, paid: UInt32, app: String, on circuit: CircuitID,
+        _ submission: Submission, by access: HandleAccess? = nil, paid: UInt32, app: String, on circuit: CircuitID,
         through senderProtocol: SenderProtocol, at moment: ClockReading
     ) throws(Refusal) -> Ticket {
         let now = moment.monotonic
         let token = hash(of: submission.envelope, app: app)
         var record = tokens[token] ?? TokenRecord(token: token)
         let standing = settings.standing(of: record, on: moment.day)
-        let signer = signer(of: submission, to: token)
+        let signer = signer(of: submission, by: access, to: token)
         let tokenRefusal = tokenRefusal(to: submission, signer, standing, &record, moment)
         let isUnproven = standing != .proven
         let appIndex = index(of: app)
@@ -207,7 +226,9 @@ package struct Admission: ~Copyable {
             if senderProtocol == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
             throw .retry(.nodeBusy, after: longestWait)
         }
-        if isUnproven || tokenRefusal != nil { try checkUnproven(submission, paid: paid, circuit, senderProtocol, now) }
+        if isUnproven || tokenRefusal != nil {
+            try checkUnproven(proof: submission.proof, paid: paid, circuit, senderProtocol, now)
+        }
         if senderProtocol == .tnp { effort.count(isRefused: false, paid: paid) }
         if let tokenRefusal {
             // HTTP circuits are not charged: today's desktops ignore GONE, and they also ring live phones.
@@ -227,7 +248,8 @@ package struct Admission: ~Copyable {
         }
         use(record, moment)
         return Ticket(
-            token: token, app: appIndex, signer: signer, isUnsigned: submission.envelope.signature == nil,
+            token: token, app: appIndex, signer: signer,
+            isUnsigned: submission.envelope.signature == nil && access == nil,
             isUnproven: isUnproven, circuit: circuit, senderProtocol: senderProtocol, effort: paid)
     }
 
@@ -289,22 +311,25 @@ package struct Admission: ~Copyable {
         }
     }
 
-    /// The keyed hash of the key that signed the submission; 0 if it is unsigned or signatures are ignored.
-    private func signer(of submission: Submission, to token: UInt64) -> UInt64 {
-        guard settings.senders != .off, let signature = submission.envelope.signature else { return 0 }
+    /// The keyed hash of the key that signed the submission; 0 if it is unsigned or signatures are ignored. For a
+    /// submission by handle, that of the handle's owner, who has named the senders.
+    private func signer(of submission: Submission, by access: HandleAccess?, to token: UInt64) -> UInt64 {
+        guard settings.senders != .off, let key = access?.owner[...] ?? submission.envelope.signature?.key else {
+            return 0
+        }
         // Includes the device token, so that the hash does not reveal whether two phones have the same sender.
-        return TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, signature.key, label: 2) })
+        return TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, key, label: 2) })
     }
 
     /// Checks what an unproven device token requires: effort, room in the circuit's abuse account, and the shared
     /// budget.
     private mutating func checkUnproven(
-        _ submission: Submission, paid: UInt32, _ circuit: CircuitID, _ senderProtocol: SenderProtocol,
+        proof: Proof?, paid: UInt32, _ circuit: CircuitID, _ senderProtocol: SenderProtocol,
         _ now: MonotonicTime
     ) throws(Refusal) {
         let asked = senderProtocol == .http || circuit.site != nil ? 0 : efforts.unproven
         if paid < asked {
-            let reason: Reason = submission.proof == nil ? .proofRequired : .proofWrong
+            let reason: Reason = proof == nil ? .proofRequired : .proofWrong
             throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
         }
         // Each unproven device token may turn out to be bad, so a circuit may have only as many in flight as its abuse

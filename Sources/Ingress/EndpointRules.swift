@@ -29,7 +29,8 @@ package struct EndpointRules {
             maximumInFlight: limits.inFlight, handshakeTimeout: .seconds(limits.handshakeTimeout),
             idleTimeout: .seconds(limits.idleTimeout), frameTimeout: .seconds(limits.frameTimeout),
             readTimeout: .seconds(limits.readTimeout), control: limits.control,
-            apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes, siteMode: configuration.siteMode)
+            apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes, siteMode: configuration.siteMode,
+            keepsHandles: configuration.handles != nil)
         sites = KnownSites(mode: configuration.siteMode, sites: configuration.sites)
         var httpLimits = HTTPLimits.standard
         httpLimits.target = Self.longestTarget
@@ -40,7 +41,8 @@ package struct EndpointRules {
         http = HTTPSender.Rules(
             circuitIDs: configuration.listen.circuitIDs, http: httpLimits,
             answerTimeout: .seconds(limits.httpAnswerTimeout),
-            shutdownAnswerTimeout: .seconds(limits.shutdownTimeout) * 3 / 4)
+            shutdownAnswerTimeout: .seconds(limits.shutdownTimeout) * 3 / 4,
+            keepsHandles: configuration.handles != nil)
         resolver = AppResolver(configuration.apps)
     }
 

@@ -27,6 +27,8 @@ package protocol SenderConnection: AnyObject {
     func isIdle(minimumAge time: Duration) -> Bool
     /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)
+    /// Reports that the request of a handle's owner was accepted.
+    func registered(_ request: UInt32, _ handle: Handle)
     /// Reports that a submission was not admitted.
     func refused(_ request: UInt32, _ refusal: Refusal)
     /// Pauses reading for at most `duration`: instead of refusing submissions again and again, the node slows a sender
@@ -95,6 +97,11 @@ package protocol SenderHost: AnyObject {
     /// Delivers a submission; the outcome is reported to ``SenderConnection/finished(_:_:)``, a refusal to
     /// ``SenderConnection/refused(_:_:)``.
     func deliver(_ submission: Submission, app: String, format: EnvelopeFormat, for connection: any SenderConnection)
+    /// Looks up the handle of a submission, and delivers it like any other.
+    func deliver(_ submission: SubmissionByHandle, for connection: any SenderConnection)
+    /// Performs what a handle's owner asks; reports the outcome to ``SenderConnection/registered(_:_:)``,
+    /// ``SenderConnection/finished(_:_:)`` or ``SenderConnection/refused(_:_:)``.
+    func perform(_ request: HandleRequest, for connection: any SenderConnection)
     /// Counts protocol violations against the connection's circuit.
     func countViolations(_ connection: any SenderConnection, _ faults: Int)
     /// Called when the connection has ended.

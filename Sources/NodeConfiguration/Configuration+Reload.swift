@@ -14,10 +14,20 @@ extension Configuration {
             differs = { $0[keyPath: path] != $1[keyPath: path] }
             keep = { $0[keyPath: path] = $1[keyPath: path] }
         }
+
+        init(
+            _ name: String, _ value: @escaping (Configuration) -> Bool,
+            keep: @escaping (inout Configuration, Configuration) -> Void
+        ) {
+            self.name = name
+            differs = { value($0) != value($1) }
+            self.keep = { if value($0) != value($1) { keep(&$0, $1) } }
+        }
     }
 
     private static var restartKeys: [RestartKey] {
         [
+            RestartKey("handles.enabled", { $0.handles != nil }) { $0.handles = $1.handles },
             RestartKey("node.state", \.state), RestartKey("node.log_format", \.logFormat),
             RestartKey("listen", \.listen), RestartKey("tor", \.tor), RestartKey("spool", \.spool),
             RestartKey("limits.replay_window", \.limits.replayWindow),

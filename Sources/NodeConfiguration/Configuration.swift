@@ -158,6 +158,14 @@ package struct Configuration: Sendable {
         package var path: String
     }
 
+    /// `[handles]`
+    package struct Handles: Sendable, Equatable {
+        /// Maximum number of handles.
+        package var maximum: Int
+        /// Days without a delivered notification after which a handle is forgotten.
+        package var forgetDays: Int
+    }
+
     /// `[canary]`
     package struct Canary: Sendable, Equatable {
         /// The file with the pairing token of the operator's phone.
@@ -240,6 +248,8 @@ package struct Configuration: Sendable {
     package var apps: [App]
     /// `[apns]` and `[fcm]`
     package var services: PushServices
+    /// `[handles]`; `nil` if the node keeps none.
+    package var handles: Handles?
     /// `[canary]`; `nil` if it is not set.
     package var canary: Canary?
     /// The proxy for connections to Apple and Google; `nil` if they are direct.
@@ -500,6 +510,18 @@ package struct Configuration: Sendable {
             }
             return proxy
         }
+
+        let handles = try root.table(
+            "handles",
+            "Handles, which phones register at the node and give to senders in the place of the device token.")
+        let keepsHandles = try handles.boolean("enabled", default: false, "Whether phones may register handles")
+        let maximumHandles = try handles.integer(
+            "max", in: 1...10_000_000, default: 100_000,
+            "Maximum number of handles, each with less than 2 KB on disk")
+        let handleForgetDays = try handles.integer(
+            "forget_days", in: 7...3650, default: 180,
+            "Days without a delivered notification after which a handle is forgotten")
+        self.handles = keepsHandles ? Handles(maximum: maximumHandles, forgetDays: handleForgetDays) : nil
 
         let canary = try root.table(
             "canary",

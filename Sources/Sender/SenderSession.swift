@@ -5,10 +5,10 @@ import EventLoop
 import TNP
 import Time
 
-/// A submission without a final result. It can move from one node's session to another's.
+/// A submission, or a request about a handle, without a final result. It can move from one node's session to another's.
 package struct PendingSubmission {
     /// What is sent, with the request number of the session that has it.
-    package fileprivate(set) var submission: Submission
+    fileprivate var request: SenderRequest
     /// The time left to search for its proof.
     fileprivate var workLeft: Duration
     /// Whether a node has required work for it. If so, it waits for WELCOME and is not sent early.
@@ -21,7 +21,13 @@ package struct PendingSubmission {
     /// Creates a submission that was never sent.
     /// - Parameter workLimit: the longest time to search for its proofs of work; zero for no searches.
     package init(_ submission: Submission, workLimit: Duration) {
-        self.submission = submission
+        self.init(.submission(submission), workLimit: workLimit)
+    }
+
+    /// Creates a submission or another request that was never sent.
+    /// - Parameter workLimit: the longest time to search for its proofs of work; zero for no searches.
+    package init(_ request: SenderRequest, workLimit: Duration) {
+        self.request = request
         workLeft = workLimit
     }
 }
@@ -75,6 +81,8 @@ package struct SenderSession {
     private var pending: [UInt32: PendingSubmission] = [:]
     /// The submissions that ended with RETRY, until the caller takes them.
     private var refused: [UInt32: PendingSubmission] = [:]
+    /// The handles in the answers to requests that the caller has not taken.
+    private var handles: [UInt32: Handle] = [:]
     /// The pending requests that wait for a slot on the connection or for a proof, oldest first.
     private var queue: [UInt32] = []
     /// The requests in flight on the current connection, including those that ``remove(_:)`` has abandoned.
@@ -136,7 +144,7 @@ package struct SenderSession {
         while pending[nextRequest] != nil || sent.contains(nextRequest) { nextRequest &+= 1 }
         let request = nextRequest
         pending[request] = submission
-        pending[request]!.submission.request = request
+        pending[request]!.request.number = request
         pending[request]!.resends = 0
         queue.append(request)
         nextRequest &+= 1
@@ -154,6 +162,9 @@ package struct SenderSession {
 
     /// Returns a submission that ended with RETRY, to send it again here or at another node.
     package mutating func takeRefused(_ request: UInt32) -> PendingSubmission? { refused.removeValue(forKey: request) }
+
+    /// Returns the handle in the answer to a REGISTER, ROTATE or FORGET.
+    package mutating func takeHandle(_ request: UInt32) -> Handle? { handles.removeValue(forKey: request) }
 
     // MARK: Connections
 
@@ -225,15 +236,15 @@ package struct SenderSession {
         return sent.allSatisfy { pending[$0] == nil }
     }
 
-    /// Appends SUBMIT to the output.
+    /// Appends the request's frame to the output.
     /// - Returns: `nil`, or the outcome of a submission that is larger than the node accepts.
     private mutating func send(_ request: UInt32, in output: inout [UInt8]) -> Outcome? {
         // The node would count a proof for a seed that it no longer knows as invalid.
-        if let proof = pending[request]!.submission.proof, !isForKnownSeed(proof) {
-            pending[request]!.submission.proof = nil
+        if let proof = pending[request]!.request.proof, !isForKnownSeed(proof) {
+            pending[request]!.request.proof = nil
         }
         let start = output.count
-        output.append(pending[request]!.submission)
+        pending[request]!.request.append(to: &output)
         // max_frame does not count the four bytes of the length.
         if let largest = welcome?.maximumFrame, output.count - start - 4 > Int(largest) {
             output.removeSubrange(start...)
@@ -276,11 +287,17 @@ package struct SenderSession {
                     frame.append(site.authentication(seed: welcome.puzzle.seed))
                     actions.append(.send(frame))
                 }
-            case .result, .puzzle:
+            case .result, .registered, .puzzle:
                 guard welcome != nil else {
                     throw ProtocolError(code: .protocolError, text: "the first frame is not WELCOME")
                 }
                 if case .result(let result) = message { answered(result, &actions) }
+                if case .registered(let result) = message {
+                    if sent.contains(result.request), pending[result.request] != nil {
+                        handles[result.request] = result.handle
+                    }
+                    answered(SubmissionResult(request: result.request, outcome: result.outcome), &actions)
+                }
                 if case .puzzle(let puzzle) = message { announced(puzzle) }
             case .ping(let opaque):
                 var pong: [UInt8] = []
@@ -298,7 +315,7 @@ package struct SenderSession {
                 connection = .leaving
                 let text = "the node does not know this site key, or the key is for another onion"
                 actions.append(.goAway(GoAway(code: .abuse, text: text), isFatal: true))
-            case .hello, .submit, .authentication:
+            case .hello, .submit, .handleRequest, .authentication:
                 throw ProtocolError(code: .protocolError, text: "a frame type that only a sender may send")
             }
         }
@@ -344,7 +361,7 @@ extension SenderSession {
     /// Stores the proof that a search has found.
     package mutating func solved(_ request: UInt32, _ proof: Proof, now: MonotonicTime) {
         endSearch(for: request, now: now)
-        pending[request]?.submission.proof = proof
+        pending[request]?.request.proof = proof
     }
 
     /// Ends a submission with RETRY, because the time for its proof is over.
@@ -378,7 +395,7 @@ extension SenderSession {
                 pending[request]!.needsWork = true
                 pending[request]!.refusal = outcome
                 pending[request]!.resends += 1
-                pending[request]!.submission.proof = nil
+                pending[request]!.request.proof = nil
                 return enqueue(request)
             }
         }
@@ -394,8 +411,8 @@ extension SenderSession {
     /// and leaves the rejection to the node.
     private func isReady(_ request: UInt32) -> Bool {
         guard let puzzle else { return !pending[request]!.needsWork }
-        guard puzzle.effort > 0, doesWork, !isSite else { return true }
-        guard let proof = pending[request]!.submission.proof else { return false }
+        guard puzzle.effort > 0, doesWork, !isSite, pending[request]!.request.mayNeedProof else { return true }
+        guard let proof = pending[request]!.request.proof else { return false }
         return proof.effort >= puzzle.effort && isForKnownSeed(proof)
     }
 
@@ -411,7 +428,7 @@ extension SenderSession {
         pending[request]!.needsWork = true
         searches[request] = Search(puzzle: puzzle, started: now)
         return .solve(
-            request: request, digest: entry.submission.envelope.digest, puzzle: puzzle,
+            request: request, digest: entry.request.digest, puzzle: puzzle,
             until: now + entry.workLeft)
     }
 

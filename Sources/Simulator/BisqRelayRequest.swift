@@ -16,9 +16,11 @@ package struct BisqRelayRequest {
         var text: [UInt8] = []
         envelope.appendDeliveredJSON(
             format: .pipe, messageMagic: Array((isAndroid ? "BisqMessageAndroid" : "BisqMessageiOS").utf8), to: &text)
+        // Bisq 1 sends the fourth part of the pairing token, whatever it is.
+        let address = envelope.handle.map { Array($0.text.utf8) } ?? Array(envelope.deviceToken)
         target =
             "/relay?isAndroid=\(isAndroid)&isProduction=\(envelope.magic == .iOS)&isContentAvailable=\(!isAndroid)"
-            + "&snd=\(envelope.sound)&token=\(Hex.encode(envelope.deviceToken))&msg=\(Hex.encode(text))"
+            + "&snd=\(envelope.sound)&token=\(Hex.encode(address))&msg=\(Hex.encode(text))"
     }
 
     /// Returns the complete request, with `Connection: close`.

@@ -180,6 +180,15 @@ package actor SimulatedServices {
         registry[phone.deviceToken] = Device(platform: platform, app: app)
     }
 
+    /// Gives a registered phone another device token; the old one is unregistered from now on.
+    /// - Returns: the phone with its new token.
+    package func giveNewDeviceToken(to phone: Phone) -> Phone {
+        registry[phone.deviceToken]?.state = .unregistered(since: UInt64(max(0, now)) * 1000)
+        let renewed = phone.withNewDeviceToken()
+        register(renewed)
+        return renewed
+    }
+
     /// Adds or changes a device; `nil` removes it.
     package func set(_ device: Device?, for deviceToken: String) { registry[deviceToken] = device }
 

@@ -54,7 +54,8 @@ public struct Envelope: Sendable, Redacted {
     private var fields: EnvelopeFields
     /// The buffer that all fields share, so that a copy of the envelope costs one reference.
     private var bytes: [UInt8]
-    /// The push service that delivers the notification.
+    /// The push service that delivers the notification. In an envelope that its sender addressed by handle, it is part of
+    /// neither the digest nor the SUBMIT.
     public let magic: Magic
     /// How long the provider tries to deliver, in seconds; 0 for a single try.
     public package(set) var ttl: UInt32
@@ -69,7 +70,7 @@ public struct Envelope: Sendable, Redacted {
     /// `mutable-content`); `nil` if unspecified. TNP has no field for this flag.
     public var mutableContent: Bool?
     /// The identity of the envelope (PROTOCOL §3).
-    public let digest: Digest256
+    public private(set) var digest: Digest256
     /// How many nodes have passed the envelope on (PROTOCOL §9).
     public package(set) var hops: UInt8 = 0
 
@@ -80,8 +81,11 @@ public struct Envelope: Sendable, Redacted {
 
     /// The name of an app of the node; empty for its first app.
     public var app: Bytes { bytes[fields.app.range] }
-    /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google.
+    /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google. Empty if the sender
+    /// knows only the ``handle``.
     public var deviceToken: Bytes { bytes[fields.deviceToken.range] }
+    /// The handle by which the sender addressed the phone (PROTOCOL §7); `nil` if it did by device token.
+    public var handle: Handle? { fields.handle.flatMap { Handle(bytes[$0.range]) } }
     /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`.
     public var iv: Bytes { bytes[fields.iv.range] }
     /// The encrypted notification; for `sealed` with the 16-byte tag at its end.
@@ -105,23 +109,25 @@ public struct Envelope: Sendable, Redacted {
     }
 
     /// Creates an envelope and checks its fields. ``contentAvailable`` and ``mutableContent`` are `nil`.
-    /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`.
+    /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`. The
+    ///   device token may be empty if there is a handle.
     /// - Throws: ``Rejection`` with the first rule of PROTOCOL §3 that a field breaks.
     public init(
-        app: Bytes = [], magic: Magic, deviceToken: Bytes, iv: Bytes, ciphertext: Bytes,
+        app: Bytes = [], magic: Magic, deviceToken: Bytes, handle: Handle? = nil, iv: Bytes, ciphertext: Bytes,
         ttl: UInt32 = Envelope.maximumTTL, priority: DeliveryPriority = .immediate, sound: Bool = true,
         collapseID: Bytes? = nil, format: EnvelopeFormat
     ) throws(Rejection) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(
-            app.count + deviceToken.count + iv.count + ciphertext.count + (collapseID?.count ?? 0))
+            app.count + deviceToken.count + Handle.length + iv.count + ciphertext.count
+                + (collapseID?.count ?? 0))
         func append(_ field: Bytes) -> ByteRange {
             defer { bytes += field }
             return ByteRange(start: bytes.count, count: field.count)
         }
         let fields = EnvelopeFields(
-            app: append(app), deviceToken: append(deviceToken), iv: append(iv), ciphertext: append(ciphertext),
-            collapseID: collapseID.map(append))
+            app: append(app), deviceToken: append(deviceToken), handle: handle.map { append($0.bytes[...]) },
+            iv: append(iv), ciphertext: append(ciphertext), collapseID: collapseID.map(append))
         try self.init(fields, of: bytes, magic: magic, ttl: ttl, priority: priority, sound: sound, format: format)
     }
 
@@ -130,7 +136,9 @@ public struct Envelope: Sendable, Redacted {
         _ fields: EnvelopeFields, of bytes: [UInt8], magic: Magic, ttl: UInt32, priority: DeliveryPriority,
         sound: Bool, format: EnvelopeFormat
     ) throws(Rejection) {
-        try FieldRules.check(deviceToken: bytes[fields.deviceToken.range], of: magic)
+        if fields.handle == nil || fields.deviceToken.count > 0 {
+            try FieldRules.check(deviceToken: bytes[fields.deviceToken.range], of: magic)
+        }
         try FieldRules.check(iv: bytes[fields.iv.range], format: format)
         try FieldRules.check(ciphertext: bytes[fields.ciphertext.range], format: format)
         guard ttl <= Self.maximumTTL else {
@@ -146,9 +154,29 @@ public struct Envelope: Sendable, Redacted {
         digest = Self.digest(of: fields, in: bytes, magic)
     }
 
+    /// The same envelope, addressed by this handle: the node knows the device token, but the sender did not name it.
+    package func addressed(by handle: Handle) -> Envelope {
+        var other = self
+        other.fields.handle = ByteRange(start: bytes.count, count: Handle.length)
+        other.bytes += handle.bytes
+        other.digest = Self.digest(of: other.fields, in: other.bytes, magic)
+        return other
+    }
+
+    /// The same envelope, addressed by its device token. It has another digest, so the sender's signature is removed.
+    package func addressedByDeviceToken() -> Envelope {
+        var other = self
+        other.fields.handle = nil
+        other.fields.signature = nil
+        other.digest = Self.digest(of: other.fields, in: bytes, magic)
+        return other
+    }
+
     private static func digest(of fields: EnvelopeFields, in bytes: [UInt8], _ magic: Magic) -> Digest256 {
         let label: StaticString = "tnp1-envelope"
-        let parts = fields.app.count + 8 + fields.deviceToken.count + fields.iv.count + fields.ciphertext.count
+        // A handle takes the place of the device token, and leaves the magic empty (PROTOCOL §7).
+        let address = fields.handle ?? fields.deviceToken
+        let parts = fields.app.count + 8 + address.count + fields.iv.count + fields.ciphertext.count
         return bytes.withUnsafeBytes { bytes in
             BLAKE2b.hash256(scratch: label.utf8CodeUnitCount + 10 + parts) { output in
                 func append(_ part: UnsafeRawBufferPointer) {
@@ -160,8 +188,12 @@ public struct Envelope: Sendable, Redacted {
                 output.append(
                     contentsOf: UnsafeRawBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount))
                 append(fields.app)
-                magic.withName { append($0) }
-                append(fields.deviceToken)
+                if fields.handle == nil {
+                    magic.withName { append($0) }
+                } else {
+                    append(UnsafeRawBufferPointer(start: nil, count: 0))
+                }
+                append(address)
                 append(fields.iv)
                 append(fields.ciphertext)
             }
@@ -185,7 +217,9 @@ struct ByteRange {
 
 /// Where the fields of an envelope stand in their buffer.
 struct EnvelopeFields {
-    let app, deviceToken, iv, ciphertext: ByteRange
+    let app, deviceToken: ByteRange
+    var handle: ByteRange?
+    let iv, ciphertext: ByteRange
     let collapseID: ByteRange?
     var signature: (key: ByteRange, signature: ByteRange)?
 }

@@ -20,6 +20,14 @@ public enum FrameType: UInt8, Sendable, CaseIterable {
     case puzzle = 0x07
     /// GOAWAY: the announcement that the connection ends.
     case goAway = 0x08
+    /// REGISTER: asks for a handle for a phone.
+    case register = 0x10
+    /// REGISTERED: the answer to REGISTER, ROTATE and FORGET.
+    case registered = 0x11
+    /// ROTATE: puts another device token behind a handle.
+    case rotate = 0x12
+    /// FORGET: ends a handle.
+    case forget = 0x13
     /// AUTH: a site proves who it is.
     case authenticate = 0x14
     /// AUTHED: the answer to AUTH.

@@ -18,6 +18,10 @@ public enum Message: Sendable {
     case puzzle(Puzzle)
     /// GOAWAY: the announcement that the connection ends.
     case goAway(GoAway)
+    /// REGISTER, ROTATE or FORGET, whose field values are not checked yet.
+    case handleRequest(HandleRequestFields)
+    /// REGISTERED: the answer to REGISTER, ROTATE and FORGET.
+    case registered(HandleResult)
     /// AUTH: a site proves that the connection is its own.
     case authentication(SiteAuthentication)
     /// AUTHED: the answer to AUTH.
@@ -44,6 +48,10 @@ public enum Message: Sendable {
             try reader.finish()
             self = .puzzle(puzzle)
         case .goAway: self = .goAway(try GoAway(payload: frame.payload))
+        case .register: self = .handleRequest(try HandleRequestFields(.register, payload: frame.payload))
+        case .rotate: self = .handleRequest(try HandleRequestFields(.rotate, payload: frame.payload))
+        case .forget: self = .handleRequest(try HandleRequestFields(.forget, payload: frame.payload))
+        case .registered: self = .registered(try HandleResult(payload: frame.payload))
         case .authenticate: self = .authentication(try SiteAuthentication(payload: frame.payload))
         case .authenticated: self = .authenticated(try SiteAuthenticationResult(payload: frame.payload))
         case nil:
@@ -74,6 +82,10 @@ extension [UInt8] {
     public mutating func append(_ goAway: GoAway) { goAway.encode(into: &self) }
     /// Appends a PUZZLE frame.
     public mutating func append(_ puzzle: Puzzle) { appendFrame(.puzzle) { puzzle.encodePayload(into: &$0) } }
+    /// Appends a REGISTER, ROTATE or FORGET frame.
+    public mutating func append(_ request: HandleRequest) { request.encode(into: &self) }
+    /// Appends a REGISTERED frame.
+    public mutating func append(_ result: HandleResult) { result.encode(into: &self) }
     /// Appends an AUTH frame.
     public mutating func append(_ authentication: SiteAuthentication) { authentication.encode(into: &self) }
     /// Appends an AUTHED frame.

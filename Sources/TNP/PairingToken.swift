@@ -2,7 +2,8 @@
 
 import Cryptography
 
-/// The text that the phone gives the desktop by QR code: `magic|descriptor|key|device token`. Prints as `<redacted>`.
+/// The text that the phone gives the desktop by QR code: `magic|descriptor|key|device token`, or, for a phone that has
+/// registered a handle, `magic|descriptor|key|handle:HANDLE`. Prints as `<redacted>`.
 public struct PairingToken: Sendable, Redacted {
     /// The push service of the phone.
     public let magic: Magic
@@ -14,8 +15,10 @@ public struct PairingToken: Sendable, Redacted {
     /// The envelope format of the apps that make keys of this form: `pipe` for 32 characters (Bisq 1, Haveno), `sealed`
     /// for Base64 (Bisq Connect).
     public let defaultFormat: EnvelopeFormat
-    /// The token by which Apple or Google identifies the app on this phone.
+    /// The token by which Apple or Google identifies the app on this phone; empty if the pairing has a handle instead.
     public let deviceToken: String
+    /// The handle that a node keeps for this phone (PROTOCOL §7); `nil` if the pairing has a device token.
+    public let handle: Handle?
 
     /// The length of a key, in bytes.
     public static let keyLength = 32
@@ -45,7 +48,9 @@ public struct PairingToken: Sendable, Redacted {
             throw FormatError(description: "the first part, the magic, is not iOS, iOSDev or android")
         }
         let (keyBytes, format) = try Self.key(Array(parts[2].utf8))
+        handle = try Self.handle(parts[3])
         switch magic {
+        case _ where handle != nil: break
         case .iOS, .iOSDev:
             guard parts[3].utf8.count == Self.appleTokenLength, parts[3].utf8.allSatisfy(Hex.isDigit) else {
                 throw FormatError(
@@ -63,7 +68,21 @@ public struct PairingToken: Sendable, Redacted {
         descriptor = String(parts[1])
         key = SecretBytes(keyBytes)
         defaultFormat = format
-        deviceToken = String(parts[3])
+        deviceToken = handle == nil ? String(parts[3]) : ""
+    }
+
+    /// What the sender addresses the phone by: the bytes of the handle, or else the UTF-8 bytes of the device token.
+    public var address: [UInt8] { handle?.bytes ?? Array(deviceToken.utf8) }
+
+    private static func handle(_ text: Substring) throws(FormatError) -> Handle? {
+        guard text.hasPrefix(Handle.prefix) else { return nil }
+        guard let handle = Handle(text: String(text)) else {
+            throw FormatError(
+                description:
+                    "the fourth part is not \(Handle.prefix) and the \(2 * Handle.length) hexadecimal digits of a handle"
+            )
+        }
+        return handle
     }
 
     private static func key(_ text: [UInt8]) throws(FormatError) -> ([UInt8], EnvelopeFormat) {

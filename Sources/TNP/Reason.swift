@@ -73,6 +73,10 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     public static let payloadRefused = Reason(rawValue: 306)
     /// 307: the ttl ran out before delivery.
     public static let ttlRanOut = Reason(rawValue: 307)
+    /// 310: the node does not know the handle, or has forgotten it.
+    public static let unknownHandle = Reason(rawValue: 310)
+    /// 311: the request is not the handle owner's, or has an old sequence.
+    public static let notTheOwner = Reason(rawValue: 311)
     /// 312: the sender is not one of the node's sites, or has not the right to do this.
     public static let notASite = Reason(rawValue: 312)
     /// 313: the envelope has passed too many nodes, or returned to one of them.
@@ -118,6 +122,8 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
         (.credentialsRefused, "credentials_refused", "the push service rejects the node's credentials or topic"),
         (.payloadRefused, "payload_refused", "the push service rejects the notification"),
         (.ttlRanOut, "ttl_ran_out", "the ttl ran out before delivery"),
+        (.unknownHandle, "unknown_handle", "this node does not know this handle, or has forgotten it"),
+        (.notTheOwner, "not_the_owner", "the request is not from the handle's owner, or a later one was accepted"),
         (.notASite, "not_a_site", "the sender is not a site that this node knows, or has not the right to do this"),
         (.tooManyHops, "too_many_hops", "the envelope has passed too many nodes, or has come back to one of them"),
         (.shuttingDown, "shutting_down", "the node is shutting down"),

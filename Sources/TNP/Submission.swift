@@ -30,8 +30,12 @@ public struct Submission: Sendable, Redacted {
         typealias Tag = SubmissionFields.Tag
         output.appendFrame(.submit) {
             $0.append(bigEndian: request)
-            $0.appendField(Tag.magic, envelope.magic.rawValue.utf8)
-            $0.appendField(Tag.deviceToken, envelope.deviceToken)
+            // A node that has looked the handle up knows the device token.
+            let handle = envelope.deviceToken.isEmpty ? envelope.handle : nil
+            if handle == nil {
+                $0.appendField(Tag.magic, envelope.magic.rawValue.utf8)
+                $0.appendField(Tag.deviceToken, envelope.deviceToken)
+            }
             $0.appendField(Tag.iv, envelope.iv)
             $0.appendField(Tag.ciphertext, envelope.ciphertext)
             if envelope.ttl != Envelope.maximumTTL { $0.appendField(Tag.ttl, number: envelope.ttl) }
@@ -40,6 +44,7 @@ public struct Submission: Sendable, Redacted {
             if let collapseID = envelope.collapseID { $0.appendField(Tag.collapseID, collapseID) }
             if acceptQueued { $0.appendField(Tag.acceptQueued, number: UInt8(1)) }
             if !envelope.app.isEmpty { $0.appendField(Tag.app, envelope.app) }
+            if let handle { $0.appendField(Tag.handle, handle.bytes) }
             if let proof { $0.appendField(Tag.proof, proof.encoded) }
             if let signature = envelope.signature {
                 $0.appendField(Tag.senderKey, signature.key)
@@ -55,7 +60,7 @@ extension Ed25519.PrivateKey {
     /// to store it. It reveals nothing about the pairing's key to the node.
     public init(ofSenderFor pairing: PairingToken) {
         let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        let seed = BLAKE2b.hash256(Array("tnp1-sender-seed".utf8) + Array(pairing.deviceToken.utf8), key: key).bytes
+        let seed = BLAKE2b.hash256(Array("tnp1-sender-seed".utf8) + pairing.address, key: key).bytes
         guard let made = Ed25519.PrivateKey(seed: seed) else { preconditionFailure("a seed is 32 bytes") }
         self = made
     }
@@ -85,10 +90,10 @@ extension SenderSignature {
 
 /// The fields of a SUBMIT as received: well-formed, but not yet checked against the value rules, which depend on the app.
 public struct SubmissionFields: Sendable, Redacted {
-    /// The tags of the fields: 0x01 to 0x0A, 0x10 to 0x12, and 0x81.
+    /// The tags of the fields: 0x01 to 0x0B, 0x10 to 0x12, and 0x81.
     enum Tag: UInt8 {
         case magic = 0x01
-        case deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app
+        case deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app, handle
         case proof = 0x10
         case senderKey, signature
         case hops = 0x81
@@ -97,8 +102,8 @@ public struct SubmissionFields: Sendable, Redacted {
         var position: Int {
             switch rawValue {
             case ..<Tag.proof.rawValue: Int(rawValue) - 1
-            case ..<Tag.hops.rawValue: Int(rawValue - Tag.proof.rawValue) + 10
-            default: 13
+            case ..<Tag.hops.rawValue: Int(rawValue - Tag.proof.rawValue) + 11
+            default: 14
             }
         }
     }
@@ -107,9 +112,11 @@ public struct SubmissionFields: Sendable, Redacted {
     public let request: UInt32
     /// The name of an app of the node; empty if absent.
     public var app: Bytes { field(.app) ?? [] }
+    /// The handle of the phone (PROTOCOL §7); `nil` if the sender names the device token.
+    package var handle: Bytes? { field(.handle) }
     private let payload: [UInt8]
-    /// The places of the fields, by their tag's position among all 14 tags.
-    private var places = InlineArray<14, ByteRange?>(repeating: nil)
+    /// The places of the fields, by their tag's position among all 15 tags.
+    private var places = InlineArray<15, ByteRange?>(repeating: nil)
     private var hasUnknownField = false
 
     init(payload: Bytes) throws(ProtocolError) {
@@ -141,18 +148,20 @@ public struct SubmissionFields: Sendable, Redacted {
     private func field(_ tag: Tag) -> Bytes? { places[tag.position].map { payload[$0.range] } }
 
     /// Checks the fields against the rules of PROTOCOL §3 and returns the submission.
-    /// - Parameter format: the format of the app named by ``app``.
+    /// - Parameters:
+    ///   - format: the format of the app named by ``app``.
+    ///   - phone: the phone that ``handle`` stands for; `nil` if the node keeps no handles.
     /// - Throws: ``Rejection`` with the first rule that a field breaks.
-    public func checked(format: EnvelopeFormat) throws(Rejection) -> Submission {
+    public func checked(
+        format: EnvelopeFormat, phone: (magic: Magic, deviceToken: [UInt8])? = nil
+    ) throws(Rejection) -> Submission {
         guard !hasUnknownField else { throw Rejection(.unsupportedField) }
         let hops: UInt8 = try number(.hops, "hops") ?? 0
         guard hops < Envelope.maximumHops else { throw Rejection(.tooManyHops) }
-        let magicPlace = try needed(.magic, "magic")
-        let deviceToken = try needed(.deviceToken, "device token")
+        var payload = payload
+        let (magic, deviceToken) = try address(phone, in: &payload)
         let iv = try needed(.iv, "iv")
         let ciphertext = try needed(.ciphertext, "ciphertext")
-        let magic = payload.withUnsafeBytes { Magic(UnsafeRawBufferPointer(rebasing: $0[magicPlace.range])) }
-        guard let magic else { throw Rejection(.unknownMagic) }
         let ttl: UInt32? = try number(.ttl, "ttl")
         let priority: UInt8? = try number(.priority, "priority")
         guard let urgency = DeliveryPriority(rawValue: priority ?? DeliveryPriority.immediate.rawValue) else {
@@ -161,13 +170,33 @@ public struct SubmissionFields: Sendable, Redacted {
         let sound = try flag(.sound, "sound") ?? true
         let acceptQueued = try flag(.acceptQueued, "accept queued") ?? false
         let fields = EnvelopeFields(
-            app: places[Tag.app.position] ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken, iv: iv,
-            ciphertext: ciphertext, collapseID: places[Tag.collapseID.position], signature: try checkedSignature())
+            app: places[Tag.app.position] ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken,
+            handle: places[Tag.handle.position], iv: iv, ciphertext: ciphertext,
+            collapseID: places[Tag.collapseID.position], signature: try checkedSignature())
         var envelope = try Envelope(
             fields, of: payload, magic: magic, ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound,
             format: format)
         envelope.hops = hops
         return Submission(request: request, envelope: envelope, acceptQueued: acceptQueued, proof: try checkedProof())
+    }
+
+    /// The magic and the place of the device token, which is appended to `payload` if a handle stands for it.
+    private func address(
+        _ phone: (magic: Magic, deviceToken: [UInt8])?, in payload: inout [UInt8]
+    ) throws(Rejection) -> (Magic, ByteRange) {
+        if let handle {
+            guard places[Tag.magic.position] == nil, places[Tag.deviceToken.position] == nil,
+                handle.count == Handle.length
+            else { throw Rejection(.malformed, "a handle of 32 bytes takes the place of magic and device token") }
+            guard let phone else { throw Rejection(.unsupportedField, "this node keeps no handles") }
+            defer { payload += phone.deviceToken }
+            return (phone.magic, ByteRange(start: payload.count, count: phone.deviceToken.count))
+        }
+        let magicPlace = try needed(.magic, "magic")
+        let deviceToken = try needed(.deviceToken, "device token")
+        let magic = payload.withUnsafeBytes { Magic(UnsafeRawBufferPointer(rebasing: $0[magicPlace.range])) }
+        guard let magic else { throw Rejection(.unknownMagic) }
+        return (magic, deviceToken)
     }
 
     private func needed(_ tag: Tag, _ name: StaticString) throws(Rejection) -> ByteRange {

@@ -17,6 +17,8 @@ public struct Welcome: Equatable, Sendable {
         public static let senderKeys = Features(rawValue: 1 << 2)
         /// The node requires sender keys.
         public static let senderKeysRequired = Features(rawValue: 1 << 3)
+        /// The node keeps handles.
+        public static let handles = Features(rawValue: 1 << 4)
         /// The node takes site keys.
         public static let siteKeys = Features(rawValue: 1 << 5)
     }

@@ -50,8 +50,15 @@ final class Channel {
 
 /// A caller that waits for the outcome of its submission.
 final class Waiter: Hashable {
+    /// What the caller gets.
+    struct Answer {
+        let outcome: Outcome
+        /// The handle, in the answer to a request about one.
+        let handle: Handle?
+    }
+
     let id: UInt64
-    let continuation: CheckedContinuation<Outcome, any Error>
+    let continuation: CheckedContinuation<Answer, any Error>
     let returnsWhenQueued: Bool
     let started: MonotonicTime
     let deadline: MonotonicTime
@@ -66,11 +73,13 @@ final class Waiter: Hashable {
     var refusal: Outcome?
     /// QUEUED, if the current node has stored the envelope.
     var queued: Outcome?
-    /// The nodes that answered RETRY for longer than the caller waits.
+    /// The handle in the node's answer.
+    var handle: Handle?
+    /// The nodes that answered RETRY for longer than the caller waits, or cannot answer.
     var refusedBy: Set<Int> = []
 
     init(
-        _ id: UInt64, _ continuation: CheckedContinuation<Outcome, any Error>, _ submission: PendingSubmission,
+        _ id: UInt64, _ continuation: CheckedContinuation<Answer, any Error>, _ submission: PendingSubmission,
         on channel: Channel, returnsWhenQueued: Bool, started: MonotonicTime, deadline: MonotonicTime
     ) {
         self.id = id

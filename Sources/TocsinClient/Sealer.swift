@@ -70,7 +70,7 @@ public struct Sealer: Sendable {
         guard let ciphertext else { throw Rejection(.iv) }
         return try Envelope(
             app: Array(app.utf8)[...], magic: pairing.magic, deviceToken: Array(pairing.deviceToken.utf8)[...],
-            iv: iv[...], ciphertext: ciphertext[...], ttl: ttl, sound: sound, format: format)
+            handle: pairing.handle, iv: iv[...], ciphertext: ciphertext[...], ttl: ttl, sound: sound, format: format)
     }
 
     /// Pads a text to a multiple of `bucket` as far as the push services allow, and always to one of `block`.

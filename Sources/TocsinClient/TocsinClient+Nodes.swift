@@ -65,7 +65,9 @@ extension TocsinClient {
             waiter.queued = outcome
             progress?(.queued)
             if waiter.returnsWhenQueued { finish(waiter, .success(outcome)) }
-        case .delivered, .rejected, .gone: finish(waiter, .success(outcome))
+        case .delivered, .rejected, .gone:
+            waiter.handle = link.access.session.takeHandle(request)
+            finish(waiter, .success(outcome))
         case .retry:
             link.waiters[request] = nil
             waiter.place = nil

@@ -19,7 +19,7 @@ extension TocsinClient {
     public var pairings: [PairingToken] { Array(remembered.values) }
 
     /// Adds a pairing from an earlier run, so that the client reports when its phone is gone.
-    public func remember(_ pairing: PairingToken) { remembered[Array(pairing.deviceToken.utf8)] = pairing }
+    public func remember(_ pairing: PairingToken) { remembered[pairing.address] = pairing }
 
     /// Reads a pairing token, confirms the pairing to the phone, and remembers it.
     /// - Parameters:
@@ -50,7 +50,7 @@ extension TocsinClient {
         guard pairing.defaultFormat == .pipe else { throw EraseUnsupported() }
         let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: UnixTime.now * 1000)
         let outcome = try await notify(pairing, notification, app: app, sound: false, timeout: timeout)
-        if outcome.kind == .delivered || outcome.kind == .gone { remembered[Array(pairing.deviceToken.utf8)] = nil }
+        if outcome.kind == .delivered || outcome.kind == .gone { remembered[pairing.address] = nil }
         return outcome
     }
 

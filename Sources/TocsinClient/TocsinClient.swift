@@ -17,7 +17,8 @@ import Time
 public actor TocsinClient {
     /// The nodes' addresses and the settings of the connections.
     public struct Options: Sendable {
-        /// The nodes' onion addresses and ports, or the endpoints at which they listen; the preferred one first.
+        /// The nodes' onion addresses and ports, or the endpoints at which they listen; the preferred one first. What is
+        /// addressed by handle goes to the first node only, which keeps the handle.
         public var nodes: [Endpoint]
         /// tor's SOCKS port or another proxy; `nil` to connect directly. If phones are isolated, the client replaces the
         /// password of SOCKS credentials by one for each phone.
@@ -80,9 +81,9 @@ public actor TocsinClient {
     let options: Options
     let progress: (@Sendable (Progress) -> Void)?
     let onGone: (@Sendable (PairingToken) -> Void)?
-    /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)``, by device token.
+    /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)``, by device token or handle.
     var remembered: [[UInt8]: PairingToken] = [:]
-    /// By device token; at most ``maximumCircuits``.
+    /// By device token or handle; at most ``maximumCircuits``.
     var channels: [[UInt8]: Channel] = [:]
     var links: [Int: Link] = [:]
     private var waiterCount: UInt64 = 0
@@ -136,20 +137,38 @@ public actor TocsinClient {
         _ envelope: Envelope, timeout: Duration = .seconds(180), acceptQueued: Bool = false,
         returnsWhenQueued: Bool = false, signedBy key: Ed25519.PrivateKey? = nil
     ) async throws -> Outcome {
-        guard !isClosed else { throw ClientError.closed }
-        guard pending.count < Self.maximumPending else { throw ClientError.queueFull(Self.maximumPending) }
         let submission = Submission(
             request: 0, envelope: envelope, acceptQueued: acceptQueued,
             signature: key.map { SenderSignature(of: envelope.digest, by: $0) })
+        let address = envelope.handle?.bytes ?? Array(envelope.deviceToken)
+        let outcome = try await send(
+            .submission(submission), of: address, toFirstNodeOnly: envelope.handle != nil, timeout: timeout,
+            returnsWhenQueued: returnsWhenQueued
+        ).outcome
+        if outcome.kind == .gone, let pairing = remembered.removeValue(forKey: address) { onGone?(pairing) }
+        return outcome
+    }
+
+    /// Sends a request and waits for its final answer.
+    /// - Parameters:
+    ///   - address: decides which connections the request uses.
+    ///   - toFirstNodeOnly: whether no other node can know what the request is about.
+    func send(
+        _ request: SenderRequest, of address: [UInt8], toFirstNodeOnly: Bool, timeout: Duration,
+        returnsWhenQueued: Bool = false
+    ) async throws -> Waiter.Answer {
+        guard !isClosed else { throw ClientError.closed }
+        guard pending.count < Self.maximumPending else { throw ClientError.queueFull(Self.maximumPending) }
         waiterCount += 1
         let number = waiterCount
-        let outcome = try await withTaskCancellationHandler {
+        return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let now = MonotonicTime.now
-                let channel = channel(for: Array(envelope.deviceToken))
+                let channel = channel(for: address)
                 let waiter = Waiter(
-                    number, continuation, PendingSubmission(submission, workLimit: options.workLimit), on: channel,
+                    number, continuation, PendingSubmission(request, workLimit: options.workLimit), on: channel,
                     returnsWhenQueued: returnsWhenQueued, started: now, deadline: now + timeout)
+                if toFirstNodeOnly { waiter.refusedBy = Set(options.nodes.indices.dropFirst()) }
                 pending[number] = waiter
                 channel.waiters.insert(waiter)
                 if Task.isCancelled { return cancel(number) }
@@ -162,10 +181,6 @@ public actor TocsinClient {
         } onCancel: {
             Task { await self.cancel(number) }
         }
-        if outcome.kind == .gone, let pairing = remembered.removeValue(forKey: Array(envelope.deviceToken)) {
-            onGone?(pairing)
-        }
-        return outcome
     }
 
     private func cancel(_ number: UInt64) {
@@ -184,7 +199,7 @@ public actor TocsinClient {
             link.waiters[request] = nil
             link.access.session.remove(request)
         }
-        waiter.continuation.resume(with: result)
+        waiter.continuation.resume(with: result.map { Waiter.Answer(outcome: $0, handle: waiter.handle) })
     }
 
     /// Closes the connections; submissions without an outcome fail with ``ClientError/closed``.
@@ -201,12 +216,12 @@ public actor TocsinClient {
     // MARK: Channels
 
     /// The channel of a phone. Phones beyond the bound share channels.
-    private func channel(for deviceToken: [UInt8]) -> Channel {
-        let key = options.isolatesPhones ? deviceToken : []
+    private func channel(for address: [UInt8]) -> Channel {
+        let key = options.isolatesPhones ? address : []
         if let channel = channels[key] { return channel }
         if channels.count >= Self.maximumCircuits {
             let shared = Array(channels.values)
-            return shared[Int(deviceToken.hashValue.magnitude % UInt(shared.count))]
+            return shared[Int(address.hashValue.magnitude % UInt(shared.count))]
         }
         let channel = Channel(key)
         let credentials = SOCKS5.Credentials(

@@ -146,6 +146,11 @@ final class EventLog {
         logger.error("could not save what is known about device tokens; the node retries: \(error)")
     }
 
+    func handlesFailed(_ error: any Error) {
+        guard throttle.allows("handles", at: .now) else { return }
+        logger.error("could not read or write the store of handles; senders are asked to retry: \(error)")
+    }
+
     func clockMayBeAhead(idleDays: Int64) {
         logger.warning(
             """

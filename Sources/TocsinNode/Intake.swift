@@ -3,6 +3,7 @@
 import Admission
 import Cryptography
 import Delivery
+import Handles
 import Ingress
 import TNP
 import Tables
@@ -28,9 +29,20 @@ final class Intake: OutcomeReceiver {
         let ticket: Admission.Ticket?
         /// `nil` for a resend.
         let route: Route?
+        /// The handle whose use a delivery proves; `nil` if there is none, or if the store knows it already.
+        let handle: Handle?
+    }
+
+    /// What the node knows about a sender that has used a handle.
+    struct HandleUse {
+        let access: HandleAccess
+        /// The handle, unless the store knows that it is in use.
+        let unsaved: Handle?
     }
 
     private let dispatch: Dispatch
+    /// `nil` if the node keeps no handles.
+    let handles: HandleKeeper?
     private let metrics: NodeMetrics
     private let log: EventLog
     var admission: Admission
@@ -44,19 +56,20 @@ final class Intake: OutcomeReceiver {
     private var announcedUnprovenEffort: UInt32 = 0
 
     init(
-        _ admission: consuming Admission, _ clock: GuardedClock, into dispatch: Dispatch, metrics: NodeMetrics,
-        log: EventLog
+        _ admission: consuming Admission, _ clock: GuardedClock, handles: HandleKeeper?, into dispatch: Dispatch,
+        metrics: NodeMetrics, log: EventLog
     ) {
         announcedEffort = admission.puzzle(at: .now).effort
         self.admission = admission
         self.clock = clock
         self.dispatch = dispatch
+        self.handles = handles
         self.metrics = metrics
         self.log = log
     }
 
     /// The current time by both clocks, as admission counts it.
-    private var reading: ClockReading { clock.reading(at: .now) }
+    var reading: ClockReading { clock.reading(at: .now) }
 
     // MARK: The gates
 
@@ -66,37 +79,47 @@ final class Intake: OutcomeReceiver {
         let start = MonotonicTime.now
         metrics.record(start - connection.lastRead, in: .ingress)
         do throws(Refusal) {
-            let now = clock.reading(at: start)
             try admission.checkCircuit(circuit, at: start)
-            switch dispatch.arrival(
-                of: submission.envelope, app: app, acceptsQueued: submission.acceptQueued, at: start)
-            {
-            case .resend:
-                dispatch.repeatOutcome(of: submission.envelope, to: reply(to: submission, from: connection))
-            case .refused(let outcome):
-                // A sender of TNP could have known that the envelope is too large.
-                let isFault = outcome.reason == .tooLarge && connection.senderProtocol == .tnp
-                throw Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: start) : nil)
-            case .new(let destination):
-                let (ticket, origin) = try admit(
-                    submission, app: app, for: destination, on: circuit, through: connection.senderProtocol, at: now)
-                metrics.record(.now - start, in: .admission)
-                // The outcome matters even if the sender disconnects: it may change the standing of the device token.
-                dispatch.submit(
-                    submission.envelope, for: destination, format: format, from: origin,
-                    reply(to: submission, from: connection, (ticket, app, submission.envelope.magic)))
-            }
+            try deliver(submission, app: app, format: format, from: connection, on: circuit, at: start)
         } catch {
             metrics.record(.now - start, in: .admission)
             refuse(submission, app: app, error, on: connection)
         }
     }
 
+    /// Takes a submission through the gates after the circuit's.
+    /// - Parameters:
+    ///   - use: `nil` if the sender has used the device token.
+    ///   - start: the time when the submission reached its first gate.
+    func deliver(
+        _ submission: Submission, app: String, format: EnvelopeFormat, by use: HandleUse? = nil,
+        from connection: any SenderConnection, on circuit: CircuitID, at start: MonotonicTime
+    ) throws(Refusal) {
+        switch dispatch.arrival(of: submission.envelope, app: app, acceptsQueued: submission.acceptQueued, at: start) {
+        case .resend:
+            dispatch.repeatOutcome(of: submission.envelope, to: reply(to: submission, from: connection))
+        case .refused(let outcome):
+            // A sender of TNP could have known that the envelope is too large.
+            let isFault = outcome.reason == .tooLarge && connection.senderProtocol == .tnp
+            throw Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: start) : nil)
+        case .new(let destination):
+            let (ticket, origin) = try admit(
+                submission, by: use?.access, app: app, for: destination, on: circuit,
+                through: connection.senderProtocol, at: clock.reading(at: start))
+            metrics.record(.now - start, in: .admission)
+            // The outcome matters even if the sender disconnects: it may change the standing of the device token.
+            dispatch.submit(
+                submission.envelope, for: destination, format: format, from: origin,
+                reply(to: submission, from: connection, (ticket, app, submission.envelope.magic), use?.unsaved))
+        }
+    }
+
     private func admit(
-        _ submission: Submission, app: String, for destination: Dispatch.Destination, on circuit: CircuitID,
-        through senderProtocol: Admission.SenderProtocol, at now: ClockReading
+        _ submission: Submission, by access: HandleAccess?, app: String, for destination: Dispatch.Destination,
+        on circuit: CircuitID, through senderProtocol: Admission.SenderProtocol, at now: ClockReading
     ) throws(Refusal) -> (Admission.Ticket, Origin) {
-        let effort = try admission.verify(submission, on: circuit, through: senderProtocol, at: now.monotonic)
+        let effort = try admission.verify(
+            submission, by: access, on: circuit, through: senderProtocol, at: now.monotonic)
         let unproven = Origin(circuit: circuit, effort: effort)
         if let outcome = dispatch.capacityRefusal(
             of: submission.envelope, for: destination, acceptsQueued: submission.acceptQueued, from: unproven,
@@ -106,31 +129,36 @@ final class Intake: OutcomeReceiver {
             throw Refusal(outcome)
         }
         let ticket = try admission.admit(
-            submission, paid: effort, app: app, on: circuit, through: senderProtocol, at: now)
+            submission, by: access, paid: effort, app: app, on: circuit, through: senderProtocol, at: now)
         return (ticket, Origin(circuit: circuit, effort: effort, isProven: !ticket.isUnproven))
     }
 
     /// Remembers where to report the outcomes of a submission.
-    /// - Parameter admitted: the submission's ticket and route; `nil` for a resend.
+    /// - Parameters:
+    ///   - admitted: the submission's ticket and route; `nil` for a resend.
+    ///   - handle: the handle whose use a delivery proves.
     private func reply(
         to submission: Submission, from connection: any SenderConnection,
-        _ admitted: (ticket: Admission.Ticket, app: String, magic: Magic)? = nil
+        _ admitted: (ticket: Admission.Ticket, app: String, magic: Magic)? = nil, _ handle: Handle? = nil
     ) -> Reply {
-        let handle = waiting.insert(
+        let place = waiting.insert(
             WaitingSubmission(
                 connection: connection.number, request: submission.request, ticket: admitted?.ticket,
-                route: admitted.map { Route(app: $0.app, magic: $0.magic) }))
-        return Reply(number: handle.rawValue, acceptsQueued: submission.acceptQueued)
+                route: admitted.map { Route(app: $0.app, magic: $0.magic) }, handle: handle))
+        return Reply(number: place.rawValue, acceptsQueued: submission.acceptQueued)
     }
 
-    private func refuse(_ submission: Submission, app: String, _ refusal: Refusal, on connection: any SenderConnection)
-    {
-        let protocolName = connection.senderProtocol.rawValue
-        metrics.refused(refusal, at: protocolName)
+    func refuse(_ submission: Submission, app: String, _ refusal: Refusal, on connection: any SenderConnection) {
         if let outcome = refusal.outcome {
-            metrics.answered(outcome, of: Route(app: app, magic: submission.envelope.magic), at: protocolName)
+            metrics.answered(
+                outcome, of: Route(app: app, magic: submission.envelope.magic), at: connection.senderProtocol.rawValue)
         }
-        connection.refused(submission.request, refusal)
+        refuse(submission.request, refusal, on: connection)
+    }
+
+    func refuse(_ request: UInt32, _ refusal: Refusal, on connection: any SenderConnection) {
+        metrics.refused(refusal, at: connection.senderProtocol.rawValue)
+        connection.refused(request, refusal)
         if refusal.outcome?.reason == .connectionOverRate {
             connection.pauseReading(for: .milliseconds(Int64(refusal.outcome?.retryAfter ?? 0)))
         }
@@ -140,23 +168,24 @@ final class Intake: OutcomeReceiver {
     // MARK: Outcomes
 
     func isWanted(_ reply: Reply) -> Bool {
-        let handle = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
-        return waiting[handle].ticket != nil || senders?.connection(waiting[handle].connection) != nil
+        let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
+        return waiting[place].ticket != nil || senders?.connection(waiting[place].connection) != nil
     }
 
     func finished(_ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact) {
-        let handle = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
-        let submission = waiting[handle]
+        let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
+        let submission = waiting[place]
         let connection = senders?.connection(submission.connection)
         guard outcome.isFinal else {
             connection?.finished(submission.request, outcome)
             return
         }
-        waiting.remove(handle)
+        waiting.remove(place)
         guard let ticket = submission.ticket, let route = submission.route else {
             connection?.finished(submission.request, outcome)
             return
         }
+        if outcome.kind == .delivered, let handle = submission.handle { handles?.rang(handle) }
         metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
         let now = reading
         let goAway = admission.finish(ticket, with: outcome, contact: contact, at: now)
@@ -171,6 +200,7 @@ final class Intake: OutcomeReceiver {
         switch event {
         case .recovered(let envelope, let app, let outcome):
             admission.recordOutcome(outcome, of: envelope, app: app, at: reading)
+            if outcome.kind == .delivered, let handle = envelope.handle { handles?.rang(handle) }
         case .unprovenTokenRefused(let circuit):
             // The node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a
             // few such tokens when RETRY tells it to stays far below the limit; a flood does not. Once the circuit is
@@ -224,6 +254,7 @@ final class Intake: OutcomeReceiver {
         case .optional: features.insert(.senderKeys)
         case .required: features.formUnion([.senderKeys, .senderKeysRequired])
         }
+        if handles != nil { features.insert(.handles) }
         if let senders, senders.takesSiteKeys { features.insert(.siteKeys) }
         return (features, puzzle)
     }
@@ -241,6 +272,7 @@ final class Intake: OutcomeReceiver {
             // Unproven tokens no longer require more effort: replaces the puzzles that were sent with a refusal.
             if admission.efforts.unproven == admission.efforts.all { announce(admission.puzzle(at: .now), true) }
         }
+        handles?.secondPassed(at: reading.unix)
         metrics.show(admission.efforts, known: admission.known)
     }
 

@@ -6,6 +6,7 @@ import Cryptography
 import Delivery
 import Diagnostics
 import EventLoop
+import Handles
 import Ingress
 import Logging
 import NodeConfiguration
@@ -69,7 +70,10 @@ final class NodeParts: DispatchObserver {
         var admission = Admission(
             configuration.admission, hash: standing.hash, seed: SecureRandom.bytes(Puzzle.seedLength), now: .now)
         try standing.restore(into: &admission, &clock)
-        intake = Intake(admission, clock, into: dispatch, metrics: metrics, log: log)
+        let handles = try configuration.handles.map { [log] settings in
+            try HandleKeeper(settings, state: configuration.state, log: log, on: loop)
+        }
+        intake = Intake(admission, clock, handles: handles, into: dispatch, metrics: metrics, log: log)
         connections = SenderConnections(
             EndpointRules(configuration, routes: providers.routes, onion: nil), configuration.connectionLimits(),
             intake: intake, metrics: metrics)
@@ -250,6 +254,7 @@ final class NodeParts: DispatchObserver {
         (metrics.relayed, log.relayed) = (providers.relayedRoutes, providers.relayedRoutes)
         dispatch.replace(providers.providers, limits: new.dispatchLimits)
         intake.admission.settings = new.admission
+        if let settings = new.handles { intake.handles?.limits = HandleStore.Limits(settings) }
         intake.announcePuzzle(connections.announce)
         providersChanged(removed: removed)
         connections.registry.limits = new.connectionLimits()
@@ -344,6 +349,7 @@ final class NodeParts: DispatchObserver {
         connections.closeAll()
         await dispatch.close()
         await spool?.close()
+        await intake.handles?.close(at: intake.reading.unix)
         await standing.close(savingChangesOf: intake)
         await tor?.stop()
         admin?.close()

@@ -139,6 +139,14 @@ final class SenderConnections: SenderHost {
         intake.take(submission, app: app, format: format, from: connection)
     }
 
+    func deliver(_ submission: SubmissionByHandle, for connection: any SenderConnection) {
+        intake.take(submission, from: connection)
+    }
+
+    func perform(_ request: HandleRequest, for connection: any SenderConnection) {
+        intake.perform(request, from: connection)
+    }
+
     func countViolations(_ connection: any SenderConnection, _ faults: Int) {
         intake.charge(connection, violations: faults)
     }

@@ -257,7 +257,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 
     private func request(_ magic: Magic, _ text: String) -> RelayRequest {
         RelayRequest(
-            magic: magic, deviceToken: Array((magic == .android ? googleToken : appleToken).utf8)[...],
+            phone: .device(magic, token: Array((magic == .android ? googleToken : appleToken).utf8)[...]),
             text: Array(text.utf8))
     }
 
@@ -319,7 +319,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     @Test(arguments: ["", "xyz", String(repeating: "a", count: 63), String(repeating: "a", count: 202), googleToken])
     func `an invalid device token is rejected`(_ token: String) {
         var request = request(.iOS, pipe("BisqMessageiOS"))
-        request.deviceToken = Array(token.utf8)[...]
+        request.phone = .device(.iOS, token: Array(token.utf8)[...])
         #expect(throws: Rejection.self) { try resolver.envelope(of: request) }
     }
 
@@ -411,5 +411,20 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
         #expect(abuse.status == 429 && header("retry-after", of: abuse) == "600")
         let busy = RelayResponse.rejection(GoAway(code: .busy, retryAfter: 0, text: "busy"))
         #expect(busy.status == 503 && header("retry-after", of: busy) == "1")
+    }
+}
+
+/// The phone of a request that names its device token.
+extension RelayRequest {
+    fileprivate var magic: Magic? { if case .device(let magic, _) = phone { magic } else { nil } }
+    fileprivate var deviceToken: Bytes? { if case .device(_, let token) = phone { token } else { nil } }
+}
+
+extension AppResolver {
+    fileprivate func envelope(
+        of request: RelayRequest
+    ) throws(Rejection) -> (Envelope, app: (name: String, format: EnvelopeFormat)) {
+        guard case .device(let magic, let token) = request.phone else { preconditionFailure("a handle") }
+        return try envelope(of: request, to: magic, deviceToken: token)
     }
 }

@@ -82,6 +82,96 @@ import Testing
         peer.expect(.authenticated(nil), .authenticated(nil), .goAway(.abuse))
     }
 
+    // MARK: Handles
+
+    private func handle() throws -> Handle { try #require(Handle([UInt8](repeating: 5, count: 32))) }
+
+    private func register(_ request: UInt32, sequence: UInt64 = 1) throws -> [UInt8] {
+        let owner = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 1, count: 32)))
+        let phone = HandleRequest.Registration(magic: .iOS, deviceToken: Array("d45161df3d172837".utf8))
+        var frame: [UInt8] = []
+        frame.append(
+            HandleRequest(
+                request: request, .register(app: [], owner: owner.publicKey, phone), sequence: sequence, by: owner))
+        return frame
+    }
+
+    @Test func `REGISTER is answered by REGISTERED, and a SUBMIT by handle is looked up before its fields`() throws {
+        var peer = try Peer.identified { $0.keepsHandles = true }
+        let byHandle: [UInt8: [UInt8]?] = [0x01: nil, 0x02: nil, 0x0B: try handle().bytes, 0x03: [1]]
+        try peer.send(try register(1) + submit(2, byHandle))
+        #expect(peer.handleRequests.map(\.request) == [1] && peer.byHandle.map(\.request) == [2])
+        try peer.register(1, try handle())
+        peer.expect(.registered(1, .none, try handle()))
+        let submission = try #require(peer.byHandle.first)
+        let phone = HandleRequest.Registration(magic: .iOS, deviceToken: Array("ab".utf8))
+        #expect(throws: Rejection.self) { try submission.resolved(to: phone, of: ("bisq", .pipe)) }
+        try peer.finish(2, .rejected(.iv))
+        peer.expect(.result(2, .rejected, .iv))
+        #expect(peer.violations == 0)
+    }
+
+    @Test func `a refused REGISTER gets the puzzle and REGISTERED`() throws {
+        var peer = try Peer.identified { $0.keepsHandles = true }
+        try peer.send(try register(1))
+        try peer.refuse(1, Refusal(.retry(.proofRequired, after: 0), puzzle: Peer.welcome.puzzle))
+        peer.expect(.puzzle(Peer.welcome.puzzle), .registered(1, .proofRequired, nil))
+        // The number is free again, for a submission too.
+        try peer.send(submit(1))
+        try peer.finish(1, .delivered())
+        peer.expect(.result(1, .delivered, .none))
+    }
+
+    @Test func `requests about handles and submissions share the numbers and the limit in flight`() throws {
+        var peer = try Peer.identified {
+            $0.keepsHandles = true
+            $0.maximumInFlight = 2
+        }
+        try peer.send(submit(1) + (try register(2)) + (try register(3)))
+        peer.expect(.registered(3, .tooManyInFlight, nil))
+        try peer.send(try register(1))
+        peer.expect(.goAway(.protocolError))
+    }
+
+    @Test func `a request about a handle with a bad signature is a violation`() throws {
+        var peer = try Peer.identified { $0.keepsHandles = true }
+        var frame = try register(1)
+        frame[frame.count - 1] ^= 1
+        try peer.send(frame)
+        peer.expect(.registered(1, .notTheOwner, nil))
+        #expect(peer.violations == 1 && peer.handleRequests.isEmpty)
+    }
+
+    @Test func `a node without handles closes the connection for a REGISTER, and rejects a SUBMIT by handle`() throws {
+        var peer = try Peer.identified()
+        try peer.send(submit(1, [0x01: nil, 0x02: nil, 0x0B: try handle().bytes]))
+        peer.expect(.result(1, .rejected, .unsupportedField))
+        try peer.send(try register(2))
+        peer.expect(.goAway(.protocolError))
+    }
+
+    @Test func `only a site with the right to register may do so on a node for sites only`() throws {
+        for rights in [[Site.Right.send], [.register]] {
+            let (auth, key, site) = try site(1, rights: rights)
+            var peer = try Peer.identified {
+                $0.keepsHandles = true
+                $0.siteMode = .required
+            }
+            peer.sites[key] = site
+            try peer.send((try register(1)) + auth + (try register(2)))
+            #expect(peer.handleRequests.map(\.request) == (rights == [.register] ? [2] : []))
+        }
+    }
+
+    @Test func `requests about handles again and again close the connection`() throws {
+        var peer = try Peer.identified {
+            $0.keepsHandles = true
+            $0.control = Rate(burst: 2, perMinute: 1)
+        }
+        try peer.send((try register(1)) + (try register(2)) + (try register(3)))
+        peer.expect(.goAway(.abuse))
+    }
+
     // MARK: HELLO and WELCOME
 
     @Test func `HELLO is answered with WELCOME`() throws {
@@ -340,7 +430,8 @@ import Testing
             (changes: [0x04: []], reason: .ciphertextLength),
             (changes: [0x06: [7]], reason: .optionOutOfRange),
             (changes: [0x07: [2]], reason: .optionOutOfRange),
-            (changes: [0x0B: []], reason: .unsupportedField),
+            (changes: [0x0B: []], reason: .malformed),
+            (changes: [0x0C: []], reason: .unsupportedField),
             (changes: [0x7F: [1]], reason: .unsupportedField),
         ]
         var peer = try Peer.identified()
@@ -900,6 +991,7 @@ private enum Reply: Equatable {
     case goAway(GoAway.Code)
     /// AUTHED, with the site's name if the node knows the site.
     case authenticated(String?)
+    case registered(UInt32, Reason, Handle?)
     /// A frame that no node sends.
     case wrong(type: UInt8)
 
@@ -917,6 +1009,8 @@ private struct Peer {
     private(set) var results: [SubmissionResult] = []
     private(set) var goAways: [GoAway] = []
     private(set) var accepted: [(submission: Submission, app: String)] = []
+    private(set) var byHandle: [SubmissionByHandle] = []
+    private(set) var handleRequests: [HandleRequest] = []
     private(set) var isClosed = false
     private(set) var violations = 0
     private(set) var circuit: UInt32?
@@ -937,7 +1031,7 @@ private struct Peer {
             circuitIDs: false, maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
             idleTimeout: .seconds(600), frameTimeout: .seconds(30), readTimeout: .seconds(30),
             control: Rate(burst: 1000, perMinute: 60), apps: [(name: "bisq", format: .pipe)],
-            routes: ["bisq/android", "bisq/iOS"], siteMode: .off)
+            routes: ["bisq/android", "bisq/iOS"], siteMode: .off, keepsHandles: false)
         change(&rules)
         session = IngressSession(rules: rules, now: Peer.start)
     }
@@ -986,6 +1080,13 @@ private struct Peer {
         try absorb(effects)
     }
 
+    mutating func register(_ request: UInt32, _ handle: Handle) throws {
+        let now = clock
+        var effects = IngressSession.Effects()
+        session.registered(request, handle, now: now, &effects)
+        try absorb(effects)
+    }
+
     mutating func wait(_ duration: Duration) throws {
         let now = clock + duration
         clock = now
@@ -1025,6 +1126,8 @@ private struct Peer {
         if effects.closes { isClosed = true }
         violations += effects.violations
         accepted += effects.submissions.map { ($0.submission, $0.app.name) }
+        byHandle += effects.submissionsByHandle
+        handleRequests += effects.handleRequests
         decoder.append(effects.output)
         while let frame = try decoder.next() {
             switch try Message(frame) {
@@ -1040,7 +1143,10 @@ private struct Peer {
                 goAways.append(goAway)
                 replies.append(.goAway(goAway.code))
             case .authenticated(let result): replies.append(.authenticated(result.name))
-            case .hello, .submit, .ping, .authentication, .skipped: replies.append(.wrong(type: frame.type))
+            case .registered(let result):
+                replies.append(.registered(result.request, result.outcome.reason, result.handle))
+            case .hello, .submit, .handleRequest, .ping, .authentication, .skipped:
+                replies.append(.wrong(type: frame.type))
             }
         }
         if decoder.isWithinFrame { Issue.record("the output ends with an incomplete frame") }

@@ -79,6 +79,17 @@ import Testing
             #expect(goAway.retryAfter == vector.retry_after)
             #expect(goAway.text == vector.text)
             written.append(goAway)
+        case .handleRequest(let fields):
+            let request = try fields.checked()
+            try check(request, vector)
+            written.append(request)
+        case .registered(let result):
+            #expect(vector.type == "REGISTERED")
+            #expect(result.request == vector.request)
+            #expect(result.outcome.kind.rawValue == vector.outcome && result.outcome.reason.rawValue == vector.reason)
+            #expect(result.outcome.retryAfter == vector.retry_after)
+            #expect(result.handle.map { Hex.encode($0.bytes) } == vector.handle)
+            written.append(result)
         case .authentication(let authentication):
             #expect(vector.type == "AUTH")
             #expect(Array(authentication.key) == vector.site_key.map(hex))
@@ -103,11 +114,13 @@ import Testing
     ///   encoder omits.
     private func checkSubmission(_ fields: SubmissionFields, _ vector: Vectors.MessageVector) throws -> [UInt8]? {
         let format: EnvelopeFormat = hex(vector.iv ?? "").count == 12 ? .sealed : .pipe
-        let submission = try fields.checked(format: format)
+        let phone: (magic: Magic, deviceToken: [UInt8]) = (.android, Array("the-phone's".utf8))
+        let submission = try fields.checked(format: format, phone: vector.handle == nil ? nil : phone)
         let envelope = submission.envelope
         #expect(submission.request == vector.request)
-        #expect(envelope.magic.rawValue == vector.magic)
-        #expect(String(decoding: envelope.deviceToken, as: UTF8.self) == vector.device_token)
+        #expect(envelope.handle.map { Hex.encode($0.bytes) } == vector.handle)
+        #expect(envelope.magic.rawValue == vector.magic ?? "android")
+        #expect(String(decoding: envelope.deviceToken, as: UTF8.self) == vector.device_token ?? "the-phone's")
         #expect(Array(envelope.iv) == hex(vector.iv ?? ""))
         #expect(Array(envelope.ciphertext) == hex(vector.ciphertext ?? ""))
         #expect(envelope.ttl == vector.ttl ?? Envelope.maximumTTL)
@@ -126,8 +139,107 @@ import Testing
             vector.ttl == Envelope.maximumTTL || vector.priority == 10 || vector.sound == 1 || vector.accept_queued == 0
         if spellsOutDefaults || vector.unknown != nil { return nil }
         var written: [UInt8] = []
-        written.append(submission)
+        guard let handle = envelope.handle else {
+            written.append(submission)
+            return written
+        }
+        // As a sender encodes it, which does not know the device token.
+        let sent = try Envelope(
+            app: envelope.app, magic: .iOS, deviceToken: [], handle: handle, iv: envelope.iv,
+            ciphertext: envelope.ciphertext, format: format)
+        #expect(sent.digest == envelope.digest)
+        #expect(envelope.signature?.isValid(for: envelope.digest) != false)
+        written.append(
+            Submission(
+                request: submission.request, envelope: sent, proof: submission.proof, signature: envelope.signature))
         return written
+    }
+
+    private func check(_ request: HandleRequest, _ vector: Vectors.MessageVector) throws {
+        #expect(request.request == vector.request)
+        #expect(String(request.sequence) == vector.sequence)
+        #expect(Hex.encode(request.signature) == vector.owner_signature)
+        #expect(request.proof?.effort == vector.proof?.effort)
+        let registration: HandleRequest.Registration?
+        switch request.action {
+        case .register(let app, let owner, let registered):
+            #expect(vector.type == "REGISTER")
+            #expect(String(decoding: app, as: UTF8.self) == vector.app ?? "")
+            #expect(Hex.encode(owner) == vector.owner)
+            registration = registered
+        case .rotate(let handle, let rotated):
+            #expect(vector.type == "ROTATE" && Hex.encode(handle.bytes) == vector.handle)
+            registration = rotated
+        case .forget(let handle):
+            #expect(vector.type == "FORGET" && Hex.encode(handle.bytes) == vector.handle)
+            registration = nil
+        }
+        #expect(registration?.magic.rawValue == vector.magic)
+        #expect(registration.map { String(decoding: $0.deviceToken, as: UTF8.self) } == vector.device_token)
+        #expect((registration?.senderKeys ?? []).map { Hex.encode($0) }.joined() == vector.sender_keys ?? "")
+    }
+
+    @Test(arguments: Vectors.all.handle_signatures.indices)
+    func `every request of an owner has its recorded hash, and its signature verifies as recorded`(_ index: Int) throws
+    {
+        let vector = Vectors.all.handle_signatures[index]
+        var decoder = FrameDecoder(maximumLength: 65_536)
+        decoder.append(hex(vector.bytes))
+        guard case .handleRequest(let fields) = try Message(try #require(try decoder.next())) else {
+            Issue.record("not a request of an owner")
+            return
+        }
+        let request = try fields.checked()
+        #expect(Hex.encode(request.hash.bytes) == vector.hash)
+        #expect(request.isSigned(by: hex(vector.owner)) == vector.holds)
+        #expect(!request.isSigned(by: [UInt8](repeating: 3, count: 32)))
+        // The same request, made here, is the same bytes.
+        let key = try #require(Ed25519.PrivateKey(seed: hex(vector.private_seed)))
+        var made = HandleRequest(request: request.request, request.action, sequence: request.sequence, by: key)
+        made.proof = request.proof
+        #expect((made.signature == request.signature) == vector.holds)
+        var written: [UInt8] = []
+        written.append(made)
+        if vector.holds { #expect(Hex.encode(written) == vector.bytes) }
+    }
+
+    @Test func `a REGISTER that its owner has not signed is not the owner's`() throws {
+        let vector = try #require(Vectors.all.handle_signatures.first { $0.type == "REGISTER" })
+        var bytes = hex(vector.bytes)
+        bytes[bytes.count - 1] ^= 1
+        guard case .handleRequest(let fields) = try Message(Frame(type: bytes[4], payload: bytes[5...])) else {
+            Issue.record("not a request of an owner")
+            return
+        }
+        #expect(throws: Rejection(.notTheOwner)) { try fields.checked() }
+    }
+
+    @Test(
+        arguments: [
+            // tag, the value that replaces it (nil: none), the reason
+            (0x01, nil, .malformed), (0x01, "windows", .unknownMagic), (0x02, "", .deviceTokenFormat),
+            (0x0B, String(repeating: "h", count: 32), .unsupportedField), (0x20, "short", .malformed),
+            (0x21, "not a multiple of 32", .malformed), (0x21, String(repeating: "k", count: 9 * 32), .malformed),
+            (0x22, "7 bytes", .malformed), (0x22, nil, .malformed), (0x23, "short", .malformed),
+            (0x10, "short", .malformed),
+            (0x30, "?", .unsupportedField),
+        ] as [(UInt8, String?, Reason)])
+    func `a faulty REGISTER is rejected with its reason`(tag: UInt8, value: String?, reason: Reason) throws {
+        let vector = try #require(Vectors.all.handle_signatures.first { $0.type == "REGISTER" })
+        var reader = FieldReader(ByteReader(hex(vector.bytes)[9...], of: "fields"))
+        var fields: [UInt8: [UInt8]] = [:]
+        while let (tag, value) = try reader.next() { fields[tag] = Array(value) }
+        fields[tag] = value.map { Array($0.utf8) }
+        var payload: [UInt8] = [0, 0, 0, 1]
+        for (tag, value) in fields.sorted(by: { $0.key < $1.key }) {
+            payload += [tag, UInt8(value.count >> 8), UInt8(value.count & 0xFF)] + value
+        }
+        guard case .handleRequest(let request) = try Message(Frame(type: 0x10, payload: payload[...])) else {
+            Issue.record("not a request of an owner")
+            return
+        }
+        let rejection = #expect(throws: Rejection.self) { try request.checked() }
+        #expect(rejection?.reason == reason)
     }
 
     @Test(arguments: Vectors.all.messages.indices)
@@ -151,9 +263,10 @@ import Testing
         let vector = Vectors.all.digests[index]
         let iv = hex(vector.iv)
         let envelope = try Envelope(
-            app: Array(vector.app.utf8)[...], magic: #require(Magic(rawValue: vector.magic)),
-            deviceToken: Array(vector.device_token.utf8)[...], iv: iv[...], ciphertext: hex(vector.ciphertext)[...],
-            format: iv.count == 12 ? .sealed : .pipe)
+            app: Array(vector.app.utf8)[...], magic: #require(Magic(rawValue: vector.magic ?? "iOS")),
+            deviceToken: Array((vector.device_token ?? "").utf8)[...],
+            handle: vector.handle.flatMap { Handle(hex($0)) },
+            iv: iv[...], ciphertext: hex(vector.ciphertext)[...], format: iv.count == 12 ? .sealed : .pipe)
         #expect(Hex.encode(envelope.digest.bytes) == vector.digest)
         #expect(String(decoding: envelope.apnsID, as: UTF8.self) == vector.apns_id)
         #expect(String(decoding: envelope.effectiveCollapseID, as: UTF8.self) == vector.collapse_id)
@@ -211,8 +324,9 @@ import Testing
     @Test(arguments: Vectors.all.sender_keys.indices)
     func `every pairing derives its recorded sender key`(_ index: Int) throws {
         let vector = Vectors.all.sender_keys[index]
-        let magic = vector.device_token.contains(":") ? "android" : "iOS"
-        let pairing = try PairingToken("\(magic)|a phone|\(vector.key)|\(vector.device_token)")
+        let address = try #require(vector.device_token ?? vector.handle.map { Handle.prefix + $0 })
+        let magic = address.contains(":") ? "android" : "iOS"
+        let pairing = try PairingToken("\(magic)|a phone|\(vector.key)|\(address)")
         #expect(pairing.defaultFormat.rawValue == vector.format)
         let key = Ed25519.PrivateKey(ofSenderFor: pairing)
         #expect(Hex.encode(key.publicKey) == vector.sender_key)

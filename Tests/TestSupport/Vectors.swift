@@ -50,6 +50,11 @@ package struct Vectors: Decodable {
         package let collapse_id: String?
         package let accept_queued: UInt8?
         package let hops: UInt8?
+        package let handle: String?
+        package let owner: String?
+        package let sender_keys: String?
+        package let sequence: String?
+        package let owner_signature: String?
         package let site_key: String?
         package let site_signature: String?
         package let site_name: String?
@@ -76,8 +81,9 @@ package struct Vectors: Decodable {
     package struct DigestVector: Decodable {
         package let name: String
         package let app: String
-        package let magic: String
-        package let device_token: String
+        package let magic: String?
+        package let device_token: String?
+        package let handle: String?
         package let iv: String
         package let ciphertext: String
         package let digest: String
@@ -103,12 +109,23 @@ package struct Vectors: Decodable {
         package let signature: String
         package let holds: Bool
     }
-    /// The sender key derived from a pairing key and a device token.
+    /// A request of a handle's owner, the hash that the owner signs, and whether the signature is valid (`holds`).
+    package struct HandleSignatureVector: Decodable {
+        package let name: String
+        package let type: String
+        package let bytes: String
+        package let private_seed: String
+        package let owner: String
+        package let hash: String
+        package let holds: Bool
+    }
+    /// The sender key derived from a pairing key and a device token or handle.
     package struct SenderKeyVector: Decodable {
         package let name: String
         package let format: String
         package let key: String
-        package let device_token: String
+        package let device_token: String?
+        package let handle: String?
         package let private_seed: String
         package let sender_key: String
     }
@@ -148,6 +165,7 @@ package struct Vectors: Decodable {
     package let signatures: [SignatureVector]
     /// Derived sender keys.
     package let sender_keys: [SenderKeyVector]
+    package let handle_signatures: [HandleSignatureVector]
     /// Sealed plaintexts.
     package let sealing: [SealingVector]
     /// Submissions that the node rejects.

@@ -10,9 +10,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tocsin_client import Envelope, Format, Magic, PairingToken, ProtocolError
+from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError
 from tocsin_client import wire
 from tocsin_client.envelope import Submission
+from tocsin_client.handle import HandleRequest
 from tocsin_client.puzzle import solve
 
 APPLE = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
@@ -22,12 +23,16 @@ def decoded(message: bytes) -> list[wire.Message]:
     return [decoded for decoded in wire.FrameDecoder().messages(message) if decoded is not None]
 
 
+def handle_of(vector):
+    return Handle(bytes.fromhex(vector["handle"])) if "handle" in vector else None
+
+
 def test_digests(vectors):
     for vector in vectors["digests"]:
         form = Format.SEALED if len(vector["iv"]) == 24 else Format.PIPE
         envelope = Envelope(
-            Magic(vector["magic"]), vector["device_token"], bytes.fromhex(vector["iv"]),
-            bytes.fromhex(vector["ciphertext"]), form, app=vector["app"],
+            Magic(vector.get("magic", "iOS")), vector.get("device_token", ""), bytes.fromhex(vector["iv"]),
+            bytes.fromhex(vector["ciphertext"]), form, app=vector["app"], handle=handle_of(vector),
         )
         assert envelope.digest.hex() == vector["digest"], vector["name"]
 
@@ -39,10 +44,10 @@ def test_submissions(vectors):
             continue
         iv = bytes.fromhex(vector["iv"])
         envelope = Envelope(
-            Magic(vector["magic"]), vector["device_token"], iv, bytes.fromhex(vector["ciphertext"]),
+            Magic(vector.get("magic", "iOS")), vector.get("device_token", ""), iv, bytes.fromhex(vector["ciphertext"]),
             Format.SEALED if len(iv) == 12 else Format.PIPE, app=vector.get("app", ""), ttl=vector.get("ttl", 2_419_200),
             is_urgent=vector.get("priority", 10) == 10, sound=vector.get("sound", 1) == 1,
-            collapse_id=vector.get("collapse_id"),
+            collapse_id=vector.get("collapse_id"), handle=handle_of(vector),
         )
         signature = None
         if "sender_key" in vector:
@@ -56,15 +61,49 @@ def test_submissions(vectors):
     assert checked >= 4
 
 
+def test_requests_of_a_handles_owner(vectors):
+    messages = {vector["bytes"]: vector for vector in vectors["messages"]}
+    checked = 0
+    for signed in vectors["handle_signatures"]:
+        # The encoder makes no wrong signatures.
+        vector = messages.get(signed["bytes"])
+        if vector is None:
+            continue
+        owner, sequence = HandleOwner(bytes.fromhex(signed["private_seed"])), int(vector["sequence"])
+        keys = bytes.fromhex(vector.get("sender_keys", ""))
+        sender_keys = [keys[start : start + 32] for start in range(0, len(keys), 32)]
+        key = "A4C595428CAA4C768F60AE7EBFF85852"
+        if vector["type"] == "FORGET":
+            request = HandleRequest.forget(handle_of(vector), sequence, owner)
+        else:
+            phone = PairingToken(f"{vector['magic']}|x|{key}|{vector['device_token']}")
+            if vector["type"] == "REGISTER":
+                request = HandleRequest.register(phone, vector.get("app", ""), sender_keys, sequence, owner)
+            else:
+                request = HandleRequest.rotate(handle_of(vector), phone, sender_keys, sequence, owner)
+        assert request.digest.hex() == signed["hash"], vector["name"]
+        proof = vector.get("proof")
+        encoded_proof = None
+        if proof:
+            encoded_proof = bytes.fromhex(proof["seed_prefix"]) + struct.pack(">IQ", proof["effort"], int(proof["nonce"]))
+        assert request.encode(vector["request"], encoded_proof).hex() == vector["bytes"], vector["name"]
+        checked += 1
+    assert checked == 8
+
+
 def test_messages_from_the_node(vectors):
     kinds = {"WELCOME": wire.Welcome, "RESULT": wire.Result, "PUZZLE": wire.Puzzle, "GOAWAY": wire.GoAway,
-             "AUTHED": wire.Authenticated}
+             "REGISTERED": wire.Registered, "AUTHED": wire.Authenticated}
     checked = 0
     for vector in vectors["messages"]:
         if vector["from"] != "node" or vector["type"] not in kinds:
             continue
         (message,) = decoded(bytes.fromhex(vector["bytes"]))
         assert isinstance(message, kinds[vector["type"]]), vector["name"]
+        if isinstance(message, wire.Registered):
+            assert (message.request, message.outcome.kind) == (vector["request"], vector["outcome"])
+            assert (message.outcome.reason, message.outcome.retry_after) == (vector["reason"], vector["retry_after"])
+            assert message.handle == (bytes.fromhex(vector["handle"]) if "handle" in vector else None)
         if isinstance(message, wire.Authenticated):
             assert message.is_accepted == (vector["outcome"] == 0)
             assert message.name == vector.get("site_name")
@@ -126,7 +165,7 @@ def test_signatures(vectors):
 
 def test_sender_keys(vectors):
     for vector in vectors["sender_keys"]:
-        token = vector["device_token"]
+        token = vector.get("device_token") or f"handle:{vector['handle']}"
         magic = "iOS" if len(token) == 64 else "android"
         pairing = PairingToken(f"{magic}|x|{vector['key']}|{token}")
         public = pairing.sender_key.public_key().public_bytes(

@@ -21,6 +21,7 @@ from .errors import (
     SubmissionError,
     TocsinError,
 )
+from .handle import Handle, HandleOwner, HandleOwnerError, HandleRefused
 from .notification import BisqNotification, NotificationType
 from .options import Address, Progress
 from .outcome import Kind, Outcome
@@ -35,6 +36,10 @@ __all__ = [
     "ConnectionRefusedForGood",
     "Envelope",
     "Format",
+    "Handle",
+    "HandleOwner",
+    "HandleOwnerError",
+    "HandleRefused",
     "Kind",
     "Magic",
     "NoResult",

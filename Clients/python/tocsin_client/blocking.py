@@ -14,6 +14,7 @@ from .client import TocsinClient
 from .options import Address, Progress
 from .envelope import Envelope
 from .errors import ClientClosed
+from .handle import Handle, HandleOwner
 from .notification import BisqNotification
 from .outcome import Outcome
 from .pairing import PairingToken
@@ -108,6 +109,26 @@ class BlockingClient:
         return self._start(
             self._client.notify(pairing, notification, app=app, sound=sound, timeout=timeout)
         ).result()
+
+    def register(
+        self, phone: PairingToken, owner: HandleOwner, *, app: str = "", sender_keys: Sequence[bytes] = (),
+        timeout: float = 180.0,
+    ) -> Handle:
+        """See :meth:`TocsinClient.register`."""
+        return self._start(
+            self._client.register(phone, owner, app=app, sender_keys=sender_keys, timeout=timeout)
+        ).result()
+
+    def rotate(
+        self, handle: Handle, phone: PairingToken, owner: HandleOwner, *, sender_keys: Sequence[bytes] = (),
+        timeout: float = 180.0,
+    ) -> None:
+        """See :meth:`TocsinClient.rotate`."""
+        self._start(self._client.rotate(handle, phone, owner, sender_keys=sender_keys, timeout=timeout)).result()
+
+    def forget(self, handle: Handle, owner: HandleOwner, *, timeout: float = 180.0) -> None:
+        """See :meth:`TocsinClient.forget`."""
+        self._start(self._client.forget(handle, owner, timeout=timeout)).result()
 
     def pair(self, text: str, *, app: str = "", timeout: float = 180.0) -> PairingToken:
         """See :meth:`TocsinClient.pair`."""

@@ -80,6 +80,8 @@ class Channel:
     def submit(self, waiter: Waiter) -> None:
         """Takes a new submission."""
         self.waiters.add(waiter)
+        if waiter.submission.is_for_first_node:
+            waiter.refused_by.update(range(1, len(self.links)))
         waiter.future.add_done_callback(lambda future: self._cancelled(waiter) if future.cancelled() else None)
         waiter.timer = self.loop.call_at(self.loop.time() + waiter.seconds, self._overdue, waiter)
         self._assign(waiter)

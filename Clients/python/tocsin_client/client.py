@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -11,6 +12,7 @@ from types import TracebackType
 from . import errors, session
 from .channel import Channel
 from .envelope import Envelope, Format, Submission
+from .handle import Handle, HandleOwner, HandleRefused, HandleRequest
 from .link import Waiter
 from .notification import BisqNotification, NotificationType
 from .options import CONNECT_TIMEOUT, Address, Options, Progress
@@ -32,7 +34,8 @@ class TocsinClient:
     ...     pairing = await client.pair(scanned_text)
     ...     await client.notify(pairing, BisqNotification(NotificationType.TRADE, "Paid", "Trade 123 is paid"))
 
-    :param nodes: the nodes' addresses, like ``ADDRESS.onion:7077``.
+    :param nodes: the nodes' addresses, like ``ADDRESS.onion:7077``. What is addressed by handle goes to the first node
+        only, which keeps the handle.
     :param socks: tor's SOCKS port, or ``None`` to connect directly.
     :param work_limit: the longest time to compute proofs of work for one submission, in seconds; 0 for none.
     :param patience: the longest time for which the client obeys a node's RETRY, in seconds, if the submission's own time
@@ -112,13 +115,26 @@ class TocsinClient:
         :param returns_when_queued: whether to return at QUEUED, without waiting for the final outcome.
         :raises SubmissionError: if there is no outcome.
         """
+        waiter = await self._send(
+            Submission(envelope, accept_queued, signature), envelope.address, timeout,
+            returns_when_queued=returns_when_queued,
+        )
+        outcome: Outcome = waiter.future.result()
+        if outcome.kind is Kind.GONE:
+            self._gone(envelope.address)
+        return outcome
+
+    async def _send(
+        self, request: Submission | HandleRequest, address: str, timeout: float, *, returns_when_queued: bool = False
+    ) -> Waiter:
+        """Sends a submission or a request about a handle, and waits for its outcome."""
         if self._is_closed:
             raise errors.ClientClosed("the client was closed")
         if sum(len(channel.waiters) for channel in self._channels.values()) >= LARGEST_QUEUE:
             raise errors.QueueFull(f"{LARGEST_QUEUE} submissions wait for an outcome already")
-        channel = self._channel(envelope.device_token)
+        channel = self._channel(address)
         waiter = Waiter(
-            Submission(envelope, accept_queued, signature),
+            request,
             work_left=self.options.work_limit,
             future=self.loop.create_future(),
             deadline=channel.now() + timeout,
@@ -126,10 +142,49 @@ class TocsinClient:
             returns_when_queued=returns_when_queued,
         )
         channel.submit(waiter)
-        outcome = await waiter.future
-        if outcome.kind is Kind.GONE:
-            self._gone(envelope.device_token)
-        return outcome
+        await waiter.future
+        return waiter
+
+    # Handles
+
+    async def register(
+        self, phone: PairingToken, owner: HandleOwner, *, app: str = "", sender_keys: Sequence[bytes] = (),
+        timeout: float = 180.0,
+    ) -> Handle:
+        """Asks the first node for a handle, which stands for a phone in the place of its device token.
+
+        The same phone, app and owner always get the same handle. Unless the phone rings by the handle within ten minutes,
+        the node drops it.
+
+        :param phone: the phone's pairing token with its device token.
+        :param owner: who may later change or end the handle.
+        :param sender_keys: the Ed25519 public keys, 32 bytes each, that may ring the phone besides the owner's; at most 8.
+            Without any, whoever has the handle may.
+        :raises HandleRefused: if the node does not accept the request.
+        :raises SubmissionError: if there is no answer.
+        """
+        return await self._ask(HandleRequest.register(phone, app, sender_keys, _sequence(), owner), timeout)
+
+    async def rotate(
+        self, handle: Handle, phone: PairingToken, owner: HandleOwner, *, sender_keys: Sequence[bytes] = (),
+        timeout: float = 180.0,
+    ) -> None:
+        """Puts another device token behind a handle. Its sender keys are replaced, too. Raises as :meth:`register`.
+
+        :param phone: the phone's pairing token with its new device token.
+        """
+        await self._ask(HandleRequest.rotate(handle, phone, sender_keys, _sequence(), owner), timeout)
+
+    async def forget(self, handle: Handle, owner: HandleOwner, *, timeout: float = 180.0) -> None:
+        """Ends a handle: nobody can ring the phone by it any more. Raises as :meth:`register`."""
+        await self._ask(HandleRequest.forget(handle, _sequence(), owner), timeout)
+
+    async def _ask(self, request: HandleRequest, timeout: float) -> Handle:
+        waiter = await self._send(request, request.address, timeout)
+        outcome: Outcome = waiter.future.result()
+        if outcome.kind is not Kind.DELIVERED or waiter.handle is None:
+            raise HandleRefused(outcome)
+        return Handle(waiter.handle)
 
     async def notify(
         self,
@@ -154,7 +209,7 @@ class TocsinClient:
 
     def remember(self, pairing: PairingToken) -> None:
         """Adds a pairing from an earlier session, so that :attr:`on_gone` reports it."""
-        self._pairings[pairing.device_token] = pairing
+        self._pairings[pairing.address] = pairing
 
     async def pair(self, text: str, *, app: str = "", timeout: float = 180.0) -> PairingToken:
         """Reads a pairing token, confirms the pairing to the phone, and remembers it.
@@ -190,11 +245,11 @@ class TocsinClient:
             pairing, BisqNotification(NotificationType.ERASE), app=app, sound=False, timeout=timeout
         )
         if outcome.kind in (Kind.DELIVERED, Kind.GONE):
-            self._pairings.pop(pairing.device_token, None)
+            self._pairings.pop(pairing.address, None)
         return outcome
 
-    def _gone(self, device_token: str) -> None:
-        pairing = self._pairings.pop(device_token, None)
+    def _gone(self, address: str) -> None:
+        pairing = self._pairings.pop(address, None)
         if pairing is None or self.on_gone is None:
             return
         try:
@@ -204,13 +259,13 @@ class TocsinClient:
 
     # Channels
 
-    def _channel(self, device_token: str) -> Channel:
+    def _channel(self, address: str) -> Channel:
         """The channel of a phone. The dictionary is bounded; phones beyond the bound share channels."""
-        key = device_token if self.options.is_isolated else ""
+        key = address if self.options.is_isolated else ""
         channel = self._channels.get(key)
         if channel is None and len(self._channels) >= LARGEST_CIRCUITS:
             shared = list(self._channels.values())
-            return shared[hash(device_token) % len(shared)]
+            return shared[hash(address) % len(shared)]
         if channel is None:
             channel = Channel(self.options, self.loop, self._solvers, self.on_progress, self._forget)
             self._channels[key] = channel
@@ -225,6 +280,11 @@ class TocsinClient:
     def _forget_later(self, channel: Channel) -> None:
         if not channel.is_active and not any(link.is_busy for link in channel.links):
             self._channels = {key: other for key, other in self._channels.items() if other is not channel}
+
+
+def _sequence() -> int:
+    """The present Unix time in milliseconds: greater than that of any request made before."""
+    return time.time_ns() // 1_000_000
 
 
 class PairingRefused(errors.TocsinError):

@@ -9,6 +9,7 @@ from enum import Enum
 from hashlib import blake2b
 
 from .errors import RejectionError
+from .handle import Handle
 from .wire import FrameType, encoded_field, frame
 
 LONGEST_TTL = 2_419_200
@@ -53,11 +54,14 @@ class Envelope:
     sound: bool = True
     collapse_id: str | None = None
     """A later notification with the same id replaces an earlier one."""
+    handle: Handle | None = None
+    """Addresses the phone in the place of the device token."""
     digest: bytes = field(init=False)
     """The identity of the envelope: the node recognises a resend by it."""
 
     def __post_init__(self) -> None:
-        _check_device_token(self.magic, self.device_token)
+        if self.handle is None:
+            _check_device_token(self.magic, self.device_token)
         _check_sealed(self.format, self.iv, self.ciphertext)
         if not 0 <= self.ttl <= LONGEST_TTL:
             raise RejectionError(108, f"ttl is not between 0 and {LONGEST_TTL} seconds")
@@ -68,8 +72,16 @@ class Envelope:
     def __repr__(self) -> str:
         return "<Envelope redacted>"
 
+    @property
+    def address(self) -> str:
+        """What the sender addresses the phone by."""
+        return self.device_token if self.handle is None else self.handle.reveal()
+
     def _digest(self) -> bytes:
-        parts = (self.app.encode(), self.magic.value.encode(), self.device_token.encode(), self.iv, self.ciphertext)
+        magic, address = self.magic.value.encode(), self.device_token.encode()
+        if self.handle is not None:
+            magic, address = b"", self.handle.bytes
+        parts = (self.app.encode(), magic, address, self.iv, self.ciphertext)
         hashed = blake2b(b"tnp1-envelope", digest_size=32)
         for part in parts:
             hashed.update(struct.pack(">H", len(part)) + part)
@@ -88,15 +100,25 @@ class Submission:
     def __repr__(self) -> str:
         return "<Submission redacted>"
 
+    may_need_proof = True
+
+    @property
+    def digest(self) -> bytes:
+        """What a proof of work is for."""
+        return self.envelope.digest
+
+    @property
+    def is_for_first_node(self) -> bool:
+        """Whether no node but the first, which keeps the handle, can deliver it."""
+        return self.envelope.handle is not None
+
     def encode(self, request: int, proof: bytes | None) -> bytes:
         """Encodes the frame. The order of the tags is ascending, as the protocol requires."""
         envelope = self.envelope
-        fields = [
-            (0x01, envelope.magic.value.encode()),
-            (0x02, envelope.device_token.encode()),
-            (0x03, envelope.iv),
-            (0x04, envelope.ciphertext),
-        ]
+        fields = []
+        if envelope.handle is None:
+            fields = [(0x01, envelope.magic.value.encode()), (0x02, envelope.device_token.encode())]
+        fields += [(0x03, envelope.iv), (0x04, envelope.ciphertext)]
         if envelope.ttl != LONGEST_TTL:
             fields.append((0x05, struct.pack(">I", envelope.ttl)))
         if not envelope.is_urgent:
@@ -109,6 +131,8 @@ class Submission:
             fields.append((0x09, b"\x01"))
         if envelope.app:
             fields.append((0x0A, envelope.app.encode()))
+        if envelope.handle is not None:
+            fields.append((0x0B, envelope.handle.bytes))
         if proof is not None:
             fields.append((0x10, proof))
         if self.signature is not None:

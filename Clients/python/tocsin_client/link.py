@@ -308,7 +308,7 @@ class Link(asyncio.Protocol):
     def _solve(self, entry: Entry, puzzle: Puzzle, seconds: float) -> None:
         cancelled = threading.Event()
         self._searches[entry] = cancelled
-        digest = entry.submission.envelope.digest
+        digest = entry.submission.digest
 
         def search() -> bytes | None:
             # The search may have waited for a thread: its time begins now.

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from .envelope import LONGEST_TTL, Envelope, Format, Magic
 from .errors import PairingError
+from .handle import PREFIX, Handle
 from .notification import BisqNotification
 
 BUCKET = 256
@@ -26,7 +27,8 @@ beyond what its cipher needs."""
 
 
 class PairingToken:
-    """The text that the phone gives the desktop by QR code: ``magic|descriptor|key|device token``.
+    """The text that the phone gives the desktop by QR code: ``magic|descriptor|key|device token``, or, for a phone that
+    has registered a handle, ``magic|descriptor|key|handle:HANDLE``.
 
     Prints without its content. Raises :class:`PairingError` if ``text`` is not a pairing token.
     """
@@ -43,8 +45,12 @@ class PairingToken:
             raise PairingError("the first part, the magic, is not iOS, iOSDev or android") from None
         self.descriptor = parts[1]
         self._key, self.default_format = _key(parts[2])
-        self.device_token = parts[3]
-        if self.magic is Magic.ANDROID:
+        self.handle = _handle(parts[3])
+        """The handle that a node keeps for this phone; ``None`` if the pairing has a device token."""
+        self.device_token = parts[3] if self.handle is None else ""
+        if self.handle is not None:
+            pass
+        elif self.magic is Magic.ANDROID:
             if len(self.device_token.encode()) < 32:
                 raise PairingError("the fourth part, the device token, has fewer than 32 characters")
         elif len(self.device_token) != 64 or any(c not in "0123456789abcdefABCDEF" for c in self.device_token):
@@ -64,11 +70,25 @@ class PairingToken:
         """Returns the whole token with its key, e.g. to store it."""
         return self._text
 
+    def with_handle(self, handle: Handle) -> PairingToken:
+        """The same pairing, by a handle that a node keeps for this phone."""
+        return PairingToken(self._text.rpartition("|")[0] + "|" + handle.reveal())
+
+    @property
+    def address(self) -> str:
+        """What senders address the phone by."""
+        return self.device_token if self.handle is None else self.handle.reveal()
+
+    @property
+    def sender_seed(self) -> bytes:
+        """The seed of :attr:`sender_key`, 32 bytes."""
+        address = self.device_token.encode() if self.handle is None else self.handle.bytes
+        return blake2b(b"tnp1-sender-seed" + address, digest_size=32, key=self._key).digest()
+
     @property
     def sender_key(self) -> Ed25519PrivateKey:
         """The key that signs submissions for this phone. All desktops with this pairing derive the same one."""
-        seed = blake2b(b"tnp1-sender-seed" + self.device_token.encode(), digest_size=32, key=self._key).digest()
-        return Ed25519PrivateKey.from_private_bytes(seed)
+        return Ed25519PrivateKey.from_private_bytes(self.sender_seed)
 
     def sign(self, envelope: Envelope) -> tuple[bytes, bytes]:
         """Returns the public sender key and its signature of the envelope."""
@@ -109,7 +129,7 @@ class PairingToken:
             ciphertext = b""
         return Envelope(
             self.magic, self.device_token, iv, ciphertext, form, app=app, ttl=ttl, is_urgent=is_urgent, sound=sound,
-            collapse_id=collapse_id,
+            collapse_id=collapse_id, handle=self.handle,
         )
 
 
@@ -120,6 +140,15 @@ def padded(text: bytes, bucket: int, form: Format) -> bytes:
         length = max(len(text), LARGEST_PADDED)
     block = 16 if form is Format.PIPE else 1
     return text.ljust(-(-length // block) * block)
+
+
+def _handle(text: str) -> Handle | None:
+    if not text.startswith(PREFIX):
+        return None
+    try:
+        return Handle.parse(text)
+    except ValueError as error:
+        raise PairingError(f"the fourth part is not a handle: {error}") from None
 
 
 def _key(text: str) -> tuple[bytes, Format]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from . import wire
 from .envelope import Submission
 from .errors import ProtocolError
+from .handle import HandleRequest
 from .outcome import Kind, Outcome
 from .site_key import SiteKey
 from .wire import GoAway, Puzzle, Welcome
@@ -28,9 +29,9 @@ PROOF_RESENDS = 8
 
 @dataclass(eq=False, repr=False)
 class Entry:
-    """A submission without a final outcome."""
+    """A submission, or a request about a handle, without a final outcome."""
 
-    submission: Submission
+    submission: Submission | HandleRequest
     work_left: float
     """Seconds left to search for its proof."""
     proof: bytes | None = None
@@ -43,6 +44,8 @@ class Entry:
     resends: int = 0
     queued: Outcome | None = None
     """QUEUED, if the current node has stored the envelope."""
+    handle: bytes | None = None
+    """The handle in the node's answer to a request about one."""
 
 
 # The actions that a session asks its caller for.
@@ -272,6 +275,11 @@ class Session:
                 raise ProtocolError("the first frame is not WELCOME")
             elif isinstance(message, wire.Result):
                 self._answered(message.request, message.outcome, actions)
+            elif isinstance(message, wire.Registered):
+                entry = self._pending.get(message.request)
+                if entry is not None and message.request in self._sent:
+                    entry.handle = message.handle
+                self._answered(message.request, message.outcome, actions)
             elif isinstance(message, Puzzle):
                 self._announced(message)
             elif isinstance(message, wire.Authenticated):
@@ -371,7 +379,7 @@ class Session:
     def _is_ready(self, entry: Entry) -> bool:
         if self._puzzle is None:
             return not entry.needs_work
-        if self._puzzle.effort == 0 or not self.does_work or self._is_site:
+        if self._puzzle.effort == 0 or not self.does_work or self._is_site or not entry.submission.may_need_proof:
             return True
         proof = entry.proof
         return (

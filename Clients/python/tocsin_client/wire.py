@@ -32,6 +32,10 @@ class FrameType(IntEnum):
     PONG = 0x06
     PUZZLE = 0x07
     GOAWAY = 0x08
+    REGISTER = 0x10
+    REGISTERED = 0x11
+    ROTATE = 0x12
+    FORGET = 0x13
     AUTH = 0x14
     AUTHED = 0x15
 
@@ -47,6 +51,7 @@ class Features(IntFlag):
     PROOF_OF_WORK = 2
     SENDER_KEYS = 4
     SENDER_KEYS_REQUIRED = 8
+    HANDLES = 16
     SITE_KEYS = 32
 
 
@@ -134,7 +139,17 @@ class Authenticated:
     name: str | None = None
 
 
-Message = Welcome | Result | Puzzle | GoAway | Ping | Authenticated
+@dataclass(frozen=True)
+class Registered:
+    """REGISTERED: the answer to a request about a handle."""
+
+    request: int
+    outcome: Outcome
+    handle: bytes | None = None
+    """32 bytes, if the request was accepted."""
+
+
+Message = Welcome | Result | Puzzle | GoAway | Ping | Registered | Authenticated
 
 
 def frame(kind: FrameType, payload: bytes) -> bytes:
@@ -210,6 +225,12 @@ class _Reader:
     def rest(self) -> str:
         return self.text(len(self._rest))
 
+    def kind(self) -> Kind:
+        try:
+            return Kind(self.number(1))
+        except ValueError:
+            raise ProtocolError(f"{self._name} has an unknown outcome") from None
+
     def puzzle(self) -> Puzzle:
         return Puzzle(seed=self.take(16), effort=self.number(4), lifetime=self.number(4))
 
@@ -225,6 +246,11 @@ class _Reader:
                 raise ProtocolError(f"{self._name} has fields out of order")
             previous = tag
             yield tag, self.take(self.number(2))
+
+
+_SENDERS_FRAMES = (
+    FrameType.HELLO, FrameType.SUBMIT, FrameType.REGISTER, FrameType.ROTATE, FrameType.FORGET, FrameType.AUTH,
+)
 
 
 def _message(kind: int, payload: bytes) -> Message | None:
@@ -245,9 +271,11 @@ def _message(kind: int, payload: bytes) -> Message | None:
         if len(payload) != 8:
             raise ProtocolError("PING and PONG have 8 bytes")
         return Ping(payload) if kind == FrameType.PING else None
+    if kind == FrameType.REGISTERED:
+        return _registered(payload)
     if kind == FrameType.AUTHED:
         return _authenticated(payload)
-    if kind in (FrameType.HELLO, FrameType.SUBMIT, FrameType.AUTH):
+    if kind in _SENDERS_FRAMES:
         raise ProtocolError("a frame type that only a sender may send")
     if kind >= FIRST_SKIPPABLE:
         return None
@@ -281,14 +309,21 @@ def _authenticated(payload: bytes) -> Authenticated:
     return Authenticated(is_accepted, names[0] if names else None)
 
 
+def _registered(payload: bytes) -> Registered:
+    reader = _Reader(payload, "REGISTERED")
+    request, kind = reader.number(4), reader.kind()
+    if kind is Kind.QUEUED:
+        raise ProtocolError("REGISTERED has an unknown outcome")
+    outcome = Outcome(kind, reader.number(2), reader.number(4))
+    handles = [value for tag, value in reader.fields() if tag == 0x0B]
+    if any(len(handle) != 32 for handle in handles):
+        raise ProtocolError("REGISTERED has a handle that is not 32 bytes long")
+    return Registered(request, outcome, handles[0] if handles else None)
+
+
 def _result(payload: bytes) -> Result:
     reader = _Reader(payload, "RESULT")
-    request = reader.number(4)
-    number = reader.number(1)
-    try:
-        kind = Kind(number)
-    except ValueError:
-        raise ProtocolError("RESULT has an unknown outcome") from None
+    request, kind = reader.number(4), reader.kind()
     reason, retry_after = reader.number(2), reader.number(4)
     texts: dict[int, str] = {}
     numbers: dict[int, int] = {}

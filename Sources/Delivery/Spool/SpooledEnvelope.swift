@@ -24,10 +24,12 @@ package struct SpooledEnvelope: Sendable, Redacted {
         self.expires = expires
     }
 
-    // version u8 ‖ kind u8 ‖ expires i64 ‖ length u16 of app ‖ app ‖ SUBMIT. The envelope is encoded as in the
-    // protocol, and decoding applies the protocol's checks again. The kind holds the format in its lowest two bits,
-    // then two bits for each flag that the protocol has no field for.
+    // version u8 ‖ kind u8 ‖ expires i64 ‖ length u16 of app ‖ app ‖ handle ‖ SUBMIT. The envelope is encoded as in the
+    // protocol, by device token, and decoding applies the protocol's checks again. The kind holds the format in its
+    // lowest two bits, then two bits for each flag that the protocol has no field for, then a bit for the handle, which
+    // is present only if the sender has used it.
     private static let version: UInt8 = 1
+    private static let handleBit: UInt8 = 1 << 6
     private static let headerLength = 12
 
     /// The bytes that the spool seals.
@@ -37,10 +39,12 @@ package struct SpooledEnvelope: Sendable, Redacted {
         output.reserveCapacity(256 + name.count + envelope.deviceToken.count + envelope.ciphertext.count)
         output.append(Self.version)
         output.append(
-            format.spoolTag | Self.tag(of: envelope.contentAvailable) << 2 | Self.tag(of: envelope.mutableContent) << 4)
+            format.spoolTag | Self.tag(of: envelope.contentAvailable) << 2 | Self.tag(of: envelope.mutableContent) << 4
+                | (envelope.handle == nil ? 0 : Self.handleBit))
         output.append(bigEndian: expires)
         output.append(bigEndian: UInt16(name.count))
         output.append(contentsOf: name)
+        if let handle = envelope.handle { output += handle.bytes }
         output.append(Submission(request: 0, envelope: envelope, acceptQueued: true))
         return output
     }
@@ -50,15 +54,17 @@ package struct SpooledEnvelope: Sendable, Redacted {
         guard bytes.count >= Self.headerLength, bytes[0] == Self.version,
             let format = EnvelopeFormat.allCases.first(where: { $0.spoolTag == bytes[1] & 3 }),
             let contentAvailable = Self.flag(bytes[1] >> 2), let mutableContent = Self.flag(bytes[1] >> 4),
-            bytes[1] < 1 << 6, let expires: Int64 = bytes[2..<10].number(), expires > 0,
+            bytes[1] < Self.handleBit << 1, let expires: Int64 = bytes[2..<10].number(), expires > 0,
             let length: UInt16 = bytes[10..<12].number()
         else { return nil }
-        let start = Self.headerLength + Int(length)
+        let appEnd = Self.headerLength + Int(length)
+        let start = appEnd + (bytes[1] & Self.handleBit == 0 ? 0 : Handle.length)
         guard bytes.count >= start,
-            let app = String(validating: bytes[Self.headerLength..<start], as: UTF8.self),
+            let app = String(validating: bytes[Self.headerLength..<appEnd], as: UTF8.self),
             case .submit(let fields)? = Message(wholeFrame: bytes[start...]),
             var envelope = try? fields.checked(format: format).envelope
         else { return nil }
+        if let handle = Handle(bytes[appEnd..<start]) { envelope = envelope.addressed(by: handle) }
         envelope.contentAvailable = contentAvailable
         envelope.mutableContent = mutableContent
         self.init(app: app, format: format, envelope: envelope, expires: expires)

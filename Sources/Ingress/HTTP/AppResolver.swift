@@ -48,13 +48,14 @@ package struct AppResolver: Sendable {
         }
     }
 
-    /// Converts a request into its app and the envelope that a TNP sender would submit.
+    /// Converts a request for a device token into its app and the envelope that a TNP sender would submit.
     /// - Throws: `Rejection` if no app matches, or the envelope breaks a rule of PROTOCOL §3.
-    func envelope(of request: RelayRequest) throws(Rejection) -> (Envelope, app: (name: String, format: EnvelopeFormat))
-    {
+    func envelope(
+        of request: RelayRequest, to magic: Magic, deviceToken: Bytes
+    ) throws(Rejection) -> (Envelope, app: (name: String, format: EnvelopeFormat)) {
         let text = try SealedText(request.text)
         let app = apps.first { app in
-            guard let own = app.magic(on: request.magic) else { return false }
+            guard let own = app.magic(on: magic) else { return false }
             guard let magic = text.magic else { return app.format == .sealed }
             return app.format == .pipe && magic.elementsEqual(own)
         }
@@ -65,11 +66,27 @@ package struct AppResolver: Sendable {
                     ? "this node serves no app on this platform whose notifications have no magic"
                     : "this node serves no app on this platform whose notifications have this magic")
         }
-        var envelope = try Envelope(
-            app: Array(app.name.utf8)[...], magic: request.magic, deviceToken: request.deviceToken, iv: text.iv,
-            ciphertext: text.ciphertext, priority: request.priority, sound: request.sound, format: app.format)
-        envelope.contentAvailable = request.contentAvailable
-        envelope.mutableContent = request.mutableContent
+        let envelope = try request.envelope(
+            of: text, app: (app.name, app.format), magic: magic, deviceToken: deviceToken)
         return (envelope, (app.name, app.format))
+    }
+}
+
+extension RelayRequest {
+    /// The envelope that a TNP sender would submit.
+    /// - Parameters:
+    ///   - text: the parsed ``text``.
+    ///   - handle: the handle by which the sender knows the phone; `nil` if it knows the device token.
+    /// - Throws: `Rejection` if the envelope breaks a rule of PROTOCOL §3.
+    func envelope(
+        of text: SealedText, app: (name: String, format: EnvelopeFormat), magic: Magic, deviceToken: Bytes,
+        handle: Handle? = nil
+    ) throws(Rejection) -> Envelope {
+        var envelope = try Envelope(
+            app: Array(app.name.utf8)[...], magic: magic, deviceToken: deviceToken, handle: handle, iv: text.iv,
+            ciphertext: text.ciphertext, priority: priority, sound: sound, format: app.format)
+        envelope.contentAvailable = contentAvailable
+        envelope.mutableContent = mutableContent
+        return envelope
     }
 }

@@ -3,7 +3,7 @@
 import FoundationEssentials
 import TNP
 
-/// Parses the body of `POST /v1/apns/device/…` and `/v1/fcm/device/…`: `{"encrypted": "…", "isUrgent": true,
+/// Parses the body of `POST /v1/apns/device/…`, `/v1/fcm/device/…` and `/v1/handle/…`: `{"encrypted": "…", "isUrgent": true,
 /// "isMutableContent": false}`; an absent flag is false.
 enum DevicePush {
     private struct Body: Decodable {
@@ -13,10 +13,7 @@ enum DevicePush {
     }
 
     /// - Throws: `Rejection` with a text that names the fault.
-    static func parse(_ deviceToken: Bytes, _ magic: Magic, body: [UInt8]) throws(Rejection) -> RelayRequest {
-        guard let deviceToken = PercentEncoding.decode(deviceToken) else {
-            throw Rejection(.malformed, "the path has a % that is not followed by two hexadecimal digits")
-        }
+    static func parse(body: [UInt8], for phone: RelayRequest.Phone) throws(Rejection) -> RelayRequest {
         let push: Body
         do {
             push = try JSONDecoder().decode(Body.self, from: Data(body))
@@ -24,7 +21,7 @@ enum DevicePush {
             throw Rejection(.malformed, problem(error, body))
         }
         return RelayRequest(
-            magic: magic, deviceToken: deviceToken, text: Array(push.encrypted.utf8),
+            phone: phone, text: Array(push.encrypted.utf8),
             priority: push.isUrgent == true ? .immediate : .conservePower,
             mutableContent: push.isMutableContent ?? false)
     }

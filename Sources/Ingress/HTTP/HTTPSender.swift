@@ -19,6 +19,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         var answerTimeout: Duration
         /// How long a request may wait for its response while the node shuts down.
         var shutdownAnswerTimeout: Duration
+        /// Whether the node keeps handles.
+        var keepsHandles: Bool
     }
 
     private var connection: HTTPConnection!
@@ -94,24 +96,40 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             return
         }
         do throws(Rejection) {
-            let (envelope, app) = try host.appResolver.envelope(of: try route.relayRequest())
-            requests &+= 1
-            pending = PendingRequest(number: requests, dialect: route.dialect, deadline: .now + rules.answerTimeout)
-            startTimer(until: .now + rules.answerTimeout)
-            host.deliver(
-                Submission(request: requests, envelope: envelope, acceptQueued: true), app: app.name,
-                format: app.format, for: self)
+            let relayRequest = try route.relayRequest()
+            switch relayRequest.phone {
+            case .device(let magic, let token):
+                let (envelope, app) = try host.appResolver.envelope(of: relayRequest, to: magic, deviceToken: token)
+                host.deliver(
+                    Submission(request: expectAnswer(in: route.dialect), envelope: envelope, acceptQueued: true),
+                    app: app.name, format: app.format, for: self)
+            case .handle(let handle):
+                guard rules.keepsHandles else { throw Rejection(.unsupportedField, "this node keeps no handles") }
+                let request = expectAnswer(in: route.dialect)
+                host.deliver(SubmissionByHandle(request: request, handle: handle, .http(relayRequest)), for: self)
+            }
         } catch {
             respond(RelayResponse.response(to: route.dialect, error.outcome))
             host.countViolations(self, 1)
         }
     }
 
+    /// Starts to wait for an outcome.
+    /// - Returns: the number of the request.
+    private func expectAnswer(in dialect: RelayRequest.Dialect) -> UInt32 {
+        requests &+= 1
+        pending = PendingRequest(number: requests, dialect: dialect, deadline: .now + rules.answerTimeout)
+        startTimer(until: .now + rules.answerTimeout)
+        return requests
+    }
+
     private static func answer(to stray: RelayRoute.NoRoute) -> HTTPResponse {
         switch stray {
         case .notFound:
             RelayResponse.error(
-                404, "not found: this port serves GET /relay and POST /v1/apns/device/TOKEN and /v1/fcm/device/TOKEN")
+                404,
+                "not found: this port serves GET /relay and POST /v1/apns/device/TOKEN, /v1/fcm/device/TOKEN and /v1/handle/HANDLE"
+            )
         case .methodNotAllowed(let allowed):
             RelayResponse.error(405, "this path accepts \(allowed) only", headers: [("allow", allowed)])
         }
@@ -138,6 +156,9 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         if outcome.kind == .delivered { hasDelivered = true }
         handle(request) { $0.finished(outcome, now: .now) }
     }
+
+    /// Never called: HTTP has no request for the owner of a handle.
+    package func registered(_ request: UInt32, _ handle: Handle) {}
 
     /// Passes an event to the pending request and performs its action. Does nothing if the pending request has another
     /// number; `nil` matches any.

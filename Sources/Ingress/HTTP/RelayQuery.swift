@@ -59,7 +59,8 @@ struct RelayQuery: Redacted {
         let isProduction = try flag(.isProduction) ?? true
         let magic: Magic = try flag(.isAndroid) ?? false ? .android : isProduction ? .iOS : .iOSDev
         return RelayRequest(
-            magic: magic, deviceToken: try deviceToken(), text: try text(), sound: try flag(.snd) ?? true,
+            phone: try RelayRequest.Phone(magic, token: try deviceToken()), text: try text(),
+            sound: try flag(.snd) ?? true,
             contentAvailable: try flag(.isContentAvailable), mutableContent: try flag(.mutableContent) ?? false)
     }
 

@@ -11,12 +11,31 @@ struct RelayRequest: Redacted {
     enum Dialect: Equatable {
         /// `GET /relay`: Bisq 1 and Haveno.
         case relay
-        /// `POST /v1/apns/device/…` and `/v1/fcm/device/…`: Bisq 2 and bisqremote.
-        case device(Magic)
+        /// `POST /v1/apns/device/…` and `/v1/fcm/device/…`: Bisq 2 and bisqremote. `nil` for a phone whose platform the
+        /// sender does not know: `POST /v1/handle/…`, or a handle in the place of the device token.
+        case device(Magic?)
     }
 
-    var magic: Magic
-    var deviceToken: Bytes
+    /// The phone that the request is for.
+    enum Phone: Equatable {
+        case device(Magic, token: Bytes)
+        /// As in a pairing token: a desktop of today, which knows nothing of handles, puts it where the device token goes.
+        case handle(Handle)
+
+        /// - Throws: `Rejection` if `token` begins like a handle, but is none.
+        init(_ magic: Magic, token: Bytes) throws(Rejection) {
+            guard token.starts(with: Handle.prefix.utf8) else {
+                self = .device(magic, token: token)
+                return
+            }
+            guard let handle = Handle(text: String(decoding: token, as: UTF8.self)) else {
+                throw Rejection(.malformed, "a handle is \(2 * Handle.length) hexadecimal digits")
+            }
+            self = .handle(handle)
+        }
+    }
+
+    var phone: Phone
     /// The encrypted text for the phone.
     var text: [UInt8]
     var priority = DeliveryPriority.immediate
@@ -38,7 +57,8 @@ struct RelayRoute: Redacted {
     let site: Bytes?
     private let request: HTTPRequest
     private let query: Bytes
-    private let deviceToken: Bytes
+    /// The device token or the handle in the path, not yet decoded.
+    private let address: Bytes
 
     /// - Throws: ``NoRoute`` if the path is unknown, or does not accept the method.
     init(_ request: HTTPRequest) throws(NoRoute) {
@@ -59,11 +79,11 @@ struct RelayRoute: Redacted {
         let allowed: String
         if path.elementsEqual("/relay".utf8) {
             dialect = .relay
-            deviceToken = []
+            address = []
             allowed = "GET"
-        } else if let (magic, token) = Self.device(path) {
+        } else if let (magic, address) = Self.device(path) {
             dialect = .device(magic)
-            deviceToken = token
+            self.address = address
             allowed = "POST"
         } else {
             throw .notFound
@@ -71,12 +91,16 @@ struct RelayRoute: Redacted {
         guard request.method == allowed else { throw .methodNotAllowed(allowed: allowed) }
     }
 
-    private static func device(_ path: Bytes) -> (Magic, Bytes)? {
+    private static func device(_ path: Bytes) -> (Magic?, Bytes)? {
         // The path does not name Apple's environment: if one does not know the device token, Delivery tries the other.
-        for (prefix, magic) in [("/v1/apns/device/", Magic.iOS), ("/v1/fcm/device/", .android)] {
+        let paths: [(String, Magic?)] = [
+            ("/v1/apns/device/", .iOS), ("/v1/fcm/device/", .android), ("/v1/handle/", nil),
+        ]
+        for (prefix, magic) in paths {
             guard path.starts(with: prefix.utf8) else { continue }
-            let token = path.dropFirst(prefix.utf8.count)
-            return token.isEmpty || token.contains(UInt8(ascii: "/")) ? nil : (magic, token)
+            let address = path.dropFirst(prefix.utf8.count)
+            guard !address.isEmpty, !address.contains(UInt8(ascii: "/")) else { return nil }
+            return (address.starts(with: Handle.prefix.utf8) ? nil : magic, address)
         }
         return nil
     }
@@ -85,8 +109,20 @@ struct RelayRoute: Redacted {
     /// - Throws: `Rejection` with a text that names the parameter at fault.
     func relayRequest() throws(Rejection) -> RelayRequest {
         switch dialect {
-        case .relay: try RelayQuery(query).relayRequest()
-        case .device(let magic): try DevicePush.parse(deviceToken, magic, body: request.body)
+        case .relay: return try RelayQuery(query).relayRequest()
+        case .device(let magic):
+            guard let address = PercentEncoding.decode(address) else {
+                throw Rejection(.malformed, "the path has a % that is not followed by two hexadecimal digits")
+            }
+            let phone: RelayRequest.Phone
+            if let magic {
+                phone = try RelayRequest.Phone(magic, token: address)
+            } else if let handle = Handle(text: String(decoding: address, as: UTF8.self)) {
+                phone = .handle(handle)
+            } else {
+                throw Rejection(.malformed, "a handle is \(2 * Handle.length) hexadecimal digits")
+            }
+            return try DevicePush.parse(body: request.body, for: phone)
         }
     }
 }

@@ -45,11 +45,15 @@ enum RelayResponse {
 
     /// A refusal with the four fields that the clients of `/v1` know. Every final refusal has status 400, as in bisq-relay:
     /// Bisq 2 reads the fields only with that status.
-    private static func refusal(_ outcome: Outcome, _ magic: Magic) -> HTTPResponse {
+    private static func refusal(_ outcome: Outcome, _ magic: Magic?) -> HTTPResponse {
         let status = status(of: outcome, .device(magic))
         // As in bisq-relay: Apple's Unregistered, ExpiredToken and BadDeviceToken, Google's UNREGISTERED. The desktop then
         // deletes the registration, so a token that only belongs to another app must not be reported like this.
-        let isUnregistered = outcome.kind == .gone || (outcome.isTokenUnknown && magic != .android)
+        // A handle may get another device token.
+        let isUnregistered =
+            magic == nil
+            ? outcome.reason == .unknownHandle
+            : outcome.kind == .gone || (outcome.isTokenUnknown && magic != .android)
         return json(
             status,
             "{\"wasAccepted\":false,\"errorCode\":\"\(code(of: outcome, status, magic))\","
@@ -70,8 +74,9 @@ enum RelayResponse {
     }
 
     /// The push service's own name for the reason, if it has one.
-    private static func code(of outcome: Outcome, _ status: Int, _ magic: Magic) -> String {
+    private static func code(of outcome: Outcome, _ status: Int, _ magic: Magic?) -> String {
         switch (outcome.reason, status) {
+        case (.unknownHandle, _): "UnknownHandle"
         case (.unregistered, _): magic == .android ? "UNREGISTERED" : "Unregistered"
         case (.badDeviceToken, _) where outcome.isTokenUnknown:
             magic == .android ? "INVALID_ARGUMENT" : "BadDeviceToken"

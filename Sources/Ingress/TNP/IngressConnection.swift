@@ -84,6 +84,8 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         for (submission, app) in effects.submissions where !isClosed {
             host.deliver(submission, app: app.name, format: app.format, for: self)
         }
+        for submission in effects.submissionsByHandle where !isClosed { host.deliver(submission, for: self) }
+        for request in effects.handleRequests where !isClosed { host.perform(request, for: self) }
         if effects.violations > 0, !isClosed { host.countViolations(self, effects.violations) }
         if isClosed { return }
         if effects.closes {
@@ -143,6 +145,10 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package func finished(_ request: UInt32, _ outcome: Outcome) {
         if outcome.kind == .delivered { hasDelivered = true }
         perform { session, effects in session.finished(request, outcome, now: .now, &effects) }
+    }
+
+    package func registered(_ request: UInt32, _ handle: Handle) {
+        perform { session, effects in session.registered(request, handle, now: .now, &effects) }
     }
 
     package func announce(_ puzzle: Puzzle) {

@@ -35,9 +35,11 @@ package struct IngressSession {
         package var routes: [String]
         /// Whether the node takes site keys, or serves sites only.
         package var siteMode: SiteMode
+        /// Whether the node keeps handles.
+        package var keepsHandles: Bool
 
         /// The app of this name, or the default one for the empty name.
-        func app(named name: Bytes) -> (name: String, format: EnvelopeFormat)? {
+        package func app(named name: Bytes) -> (name: String, format: EnvelopeFormat)? {
             name.isEmpty ? apps.first : apps.first { name.elementsEqual($0.name.utf8) }
         }
     }
@@ -46,6 +48,10 @@ package struct IngressSession {
     struct Effects {
         /// Submissions to deliver, each with its app.
         var submissions: [(submission: Submission, app: (name: String, format: EnvelopeFormat))] = []
+        /// Submissions whose handles to look up.
+        var submissionsByHandle: [SubmissionByHandle] = []
+        /// Requests of handles' owners to perform.
+        var handleRequests: [HandleRequest] = []
         /// The number of protocol violations.
         var violations = 0
         /// Whether HELLO was received.
@@ -58,6 +64,8 @@ package struct IngressSession {
         /// Makes these effects empty; keeps their memory.
         mutating func removeAll() {
             submissions.removeAll(keepingCapacity: true)
+            submissionsByHandle.removeAll()
+            handleRequests.removeAll()
             (violations, isIdentified, closes) = (0, false, false)
         }
     }
@@ -77,6 +85,8 @@ package struct IngressSession {
     private var decoder = FrameDecoder(maximumLength: Frame.maximumLengthBeforeWelcome)
     /// Submissions without a final result.
     private var inFlight: Set<UInt32> = []
+    /// The part of ``inFlight`` that are requests of handles' owners, which REGISTERED answers.
+    private var aboutHandles: Set<UInt32> = []
     /// The part of ``inFlight`` that is stored durably. The sender has received QUEUED, so the connection may close.
     private var queued: Set<UInt32> = []
     /// The time of the last frame or the last final result, whichever is later.
@@ -162,11 +172,27 @@ package struct IngressSession {
     /// Reports the outcome of a submission.
     mutating func finished(_ request: UInt32, _ outcome: Outcome, now: MonotonicTime, _ effects: inout Effects) {
         guard phase != .over else { return }
-        effects.output.append(SubmissionResult(request: request, outcome: outcome))
+        if !aboutHandles.isEmpty, aboutHandles.remove(request) != nil {
+            effects.output.append(HandleResult(request: request, outcome: outcome))
+        } else {
+            effects.output.append(SubmissionResult(request: request, outcome: outcome))
+        }
         guard outcome.isFinal else {
             queued.insert(request)
             return endIfDone(&effects)
         }
+        ended(request, now, &effects)
+    }
+
+    /// Reports that the request of a handle's owner was accepted.
+    mutating func registered(_ request: UInt32, _ handle: Handle, now: MonotonicTime, _ effects: inout Effects) {
+        guard phase != .over else { return }
+        aboutHandles.remove(request)
+        effects.output.append(HandleResult(request: request, outcome: .delivered(), handle: handle))
+        ended(request, now, &effects)
+    }
+
+    private mutating func ended(_ request: UInt32, _ now: MonotonicTime, _ effects: inout Effects) {
         inFlight.remove(request)
         if !queued.isEmpty { queued.remove(request) }
         idleSince = max(idleSince, now)
@@ -274,7 +300,13 @@ package struct IngressSession {
             }
             site = proved
             effects.output.append(SiteAuthenticationResult.accepted(proved.name))
-        case .welcome, .result, .puzzle, .authenticated:
+        case .handleRequest(let fields):
+            guard rules.keepsHandles else {
+                throw ProtocolError(
+                    code: .protocolError, text: "received a frame about a handle, but this node keeps none")
+            }
+            try handleRequest(fields, now, &effects)
+        case .welcome, .result, .puzzle, .registered, .authenticated:
             throw ProtocolError(code: .protocolError, text: "received a frame that only a node sends")
         }
     }
@@ -294,6 +326,30 @@ package struct IngressSession {
         if excess > rules.maximumInFlight { try countControl(now) }
     }
 
+    /// Checks that a request may be taken now, whatever it asks for.
+    /// - Parameter right: what a site needs to be allowed to do.
+    /// - Returns: the outcome of a request that may not; `nil` if it may.
+    private mutating func refusal(
+        of request: UInt32, right: Site.Right, _ now: MonotonicTime, _ effects: inout Effects
+    ) throws(ProtocolError) -> Outcome? {
+        guard !inFlight.contains(request) else {
+            throw ProtocolError(code: .protocolError, text: "received a request number that is still in flight")
+        }
+        guard phase == .identified else {
+            try countExcess(now)
+            return .retry(.shuttingDown, after: 1000, text: "submitted after GOAWAY")
+        }
+        guard inFlight.count < rules.maximumInFlight else {
+            try countExcess(now)
+            return .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight")
+        }
+        guard site.map({ $0.rights.contains(right) }) ?? (rules.siteMode != .required) else {
+            effects.violations += 1
+            return Rejection(.notASite).outcome
+        }
+        return nil
+    }
+
     private mutating func submit(
         _ fields: SubmissionFields, _ now: MonotonicTime, _ effects: inout Effects
     ) throws(ProtocolError) {
@@ -301,21 +357,11 @@ package struct IngressSession {
         func answer(_ outcome: Outcome) {
             effects.output.append(SubmissionResult(request: request, outcome: outcome))
         }
-        guard !inFlight.contains(request) else {
-            throw ProtocolError(code: .protocolError, text: "received a request number that is still in flight")
-        }
-        guard phase == .identified else {
-            try countExcess(now)
-            return answer(.retry(.shuttingDown, after: 1000, text: "submitted after GOAWAY"))
-        }
-        guard inFlight.count < rules.maximumInFlight else {
-            try countExcess(now)
-            return answer(
-                .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight"))
-        }
-        guard site.map({ $0.rights.contains(.send) }) ?? (rules.siteMode != .required) else {
-            effects.violations += 1
-            return answer(Rejection(.notASite).outcome)
+        if let outcome = try refusal(of: request, right: .send, now, &effects) { return answer(outcome) }
+        if rules.keepsHandles, let handle = fields.handle.flatMap({ Handle($0) }) {
+            effects.submissionsByHandle.append(SubmissionByHandle(request: request, handle: handle, .tnp(fields)))
+            take(request)
+            return
         }
         guard let app = rules.app(named: fields.app) else {
             effects.violations += 1
@@ -323,12 +369,34 @@ package struct IngressSession {
         }
         do {
             effects.submissions.append((try fields.checked(format: app.format), app))
-            inFlight.insert(request)
-            excess = 0
+            take(request)
         } catch {
             effects.violations += 1
             answer(error.outcome)
         }
+    }
+
+    private mutating func handleRequest(
+        _ fields: HandleRequestFields, _ now: MonotonicTime, _ effects: inout Effects
+    ) throws(ProtocolError) {
+        let request = fields.request
+        func answer(_ outcome: Outcome) { effects.output.append(HandleResult(request: request, outcome: outcome)) }
+        if let outcome = try refusal(of: request, right: .register, now, &effects) { return answer(outcome) }
+        // Checking a signature costs more than any other frame without a submission.
+        try countControl(now)
+        do {
+            effects.handleRequests.append(try fields.checked())
+            take(request)
+            aboutHandles.insert(request)
+        } catch {
+            effects.violations += 1
+            answer(error.outcome)
+        }
+    }
+
+    private mutating func take(_ request: UInt32) {
+        inFlight.insert(request)
+        excess = 0
     }
 
     // MARK: Closing

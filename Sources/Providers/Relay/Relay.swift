@@ -186,7 +186,8 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
 
     /// The envelope as the upstream node gets it.
     private func relayed(_ envelope: Envelope, _ expiry: Expiry) throws(Rejection) -> Envelope {
-        var outgoing = envelope
+        // The handle is this node's own: the upstream node does not know it.
+        var outgoing = envelope.handle == nil ? envelope : envelope.addressedByDeviceToken()
         if let app = target.app, !envelope.app.elementsEqual(app.utf8) {
             outgoing = try Envelope(
                 app: Array(app.utf8)[...], magic: envelope.magic, deviceToken: envelope.deviceToken, iv: envelope.iv,

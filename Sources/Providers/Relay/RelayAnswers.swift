@@ -64,6 +64,9 @@ package enum RelayAnswers {
         Row(kind: .rejected, reason: .unknownApp, disposition: .misconfigured),
         Row(kind: .rejected, reason: .platformNotConfigured, disposition: .misconfigured),
         Row(kind: .rejected, reason: .notASite, disposition: .misconfigured),
+        // This node names device tokens, so that only a faulty node answers like this.
+        Row(kind: .gone, reason: .unknownHandle, disposition: unavailable),
+        Row(kind: .rejected, reason: .notTheOwner, disposition: unavailable),
         Row(
             kind: .rejected, reason: .tooManyHops,
             disposition: Disposition(kind: .rejected, reason: .tooManyHops, failureSource: .nodeOperator)),

@@ -86,6 +86,29 @@ package struct Phone: Sendable, Redacted {
                 symmetricKeyBase64: String(decoding: Base64.encode(key), as: UTF8.self)))
     }
 
+    /// What the phone's QR code shows once a node keeps this handle for it.
+    package func pairingToken(by handle: Handle) -> String {
+        let parts = pairingToken.split(separator: "|", omittingEmptySubsequences: false)
+        return (parts.dropLast() + [handle.text[...]]).joined(separator: "|")
+    }
+
+    /// What the phone registers at a node.
+    /// - Parameter senderKeys: who may ring it besides the owner of the handle.
+    package func handleRegistration(senderKeys: [[UInt8]] = []) -> HandleRequest.Registration {
+        HandleRequest.Registration(magic: magic, deviceToken: Array(deviceToken.utf8), senderKeys: senderKeys)
+    }
+
+    /// The same phone after its push service has given it another device token, as after a restore. The app keeps its key.
+    package func withNewDeviceToken() -> Phone {
+        let parts = pairingToken.split(separator: "|", omittingEmptySubsequences: false)
+        let text = (parts.dropLast() + [Self.newDeviceToken(magic)[...]]).joined(separator: "|")
+        do {
+            return try Phone(pairingToken: text, app: app)
+        } catch {
+            preconditionFailure("the generated pairing token is malformed: \(error)")
+        }
+    }
+
     private static func newDeviceToken(_ magic: Magic) -> String {
         switch magic {
         case .iOS, .iOSDev: return Hex.encode(SecureRandom.bytes(32))

@@ -22,10 +22,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 HELLO_LIMIT, MAX_FRAME, TTL_LIMIT = 256, 8192, 2_419_200
 TYPES = {1: "HELLO", 2: "WELCOME", 3: "SUBMIT", 4: "RESULT", 5: "PING", 6: "PONG", 7: "PUZZLE", 8: "GOAWAY",
-         0x14: "AUTH", 0x15: "AUTHED"}
+         0x10: "REGISTER", 0x11: "REGISTERED", 0x12: "ROTATE", 0x13: "FORGET", 0x14: "AUTH", 0x15: "AUTHED"}
 CODES = {name: code for code, name in TYPES.items()}
 BOTH = {"PING", "PONG", "GOAWAY"}
-MAY_SEND = {"sender": BOTH | {"HELLO", "SUBMIT", "AUTH"}, "node": BOTH | {"WELCOME", "RESULT", "PUZZLE", "AUTHED"}}
+OWNERS = {"REGISTER", "ROTATE", "FORGET"}  # what the owner of a handle asks for
+MAY_SEND = {"sender": BOTH | OWNERS | {"HELLO", "SUBMIT", "AUTH"},
+            "node": BOTH | {"WELCOME", "RESULT", "PUZZLE", "REGISTERED", "AUTHED"}}
 
 class Refused(Exception):
     """Ends the connection: the GOAWAY code, and why."""
@@ -62,12 +64,16 @@ PROOF = (lambda p: bytes.fromhex(p["seed_prefix"]) + U32[0](p["effort"]) + U64[0
          lambda raw: {"seed_prefix": raw[:4].hex(), "effort": U32[1](raw[4:8]), "nonce": U64[1](raw[8:])})
 SUBMIT = {0x01: ("magic", TEXT), 0x02: ("device_token", TEXT), 0x03: ("iv", HEX), 0x04: ("ciphertext", HEX),
           0x05: ("ttl", U32), 0x06: ("priority", U8), 0x07: ("sound", U8), 0x08: ("collapse_id", TEXT),
-          0x09: ("accept_queued", U8), 0x0A: ("app", TEXT), 0x10: ("proof", PROOF), 0x11: ("sender_key", HEX),
+          0x09: ("accept_queued", U8), 0x0A: ("app", TEXT), 0x0B: ("handle", HEX), 0x10: ("proof", PROOF), 0x11: ("sender_key", HEX),
           0x12: ("signature", HEX), 0x81: ("hops", U8)}
 RESULT = {1: ("provider_id", TEXT), 2: ("text", TEXT), 3: ("gone_since", U64), 4: ("left", U32), 5: ("full_in", U32)}
 AUTH = {0x30: ("site_key", HEX), 0x31: ("site_signature", HEX)}
 AUTHED = {0x32: ("site_name", TEXT)}
-TABLES = {"SUBMIT": SUBMIT, "RESULT": RESULT, "AUTH": AUTH, "AUTHED": AUTHED}
+HANDLE = {0x01: ("magic", TEXT), 0x02: ("device_token", TEXT), 0x0A: ("app", TEXT), 0x0B: ("handle", HEX),
+          0x10: ("proof", PROOF), 0x20: ("owner", HEX), 0x21: ("sender_keys", HEX), 0x22: ("sequence", U64),
+          0x23: ("owner_signature", HEX)}
+TABLES = {"SUBMIT": SUBMIT, "RESULT": RESULT, "AUTH": AUTH, "AUTHED": AUTHED, "REGISTERED": {0x0B: ("handle", HEX)}}
+TABLES |= {kind: HANDLE for kind in OWNERS}
 # The parts in front of fields, routes and texts; a whole payload where nothing comes after.
 PUZZLE = (("seed", HEX, 16), ("effort", U32, 4), ("lifetime", U32, 4))
 LAYOUT = {
@@ -75,7 +81,8 @@ LAYOUT = {
     "WELCOME": (("version", U8, 1), ("features", U16, 2), ("max_frame", U32, 4), ("max_in_flight", U16, 2),
                 ("idle_timeout", U32, 4), ("server_time", U64, 8)),
     "RESULT": (("request", U32, 4), ("outcome", U8, 1), ("reason", U16, 2), ("retry_after", U32, 4)),
-    "AUTH": (), "AUTHED": (("outcome", U8, 1), ("reason", U16, 2)),
+    "REGISTERED": (("request", U32, 4), ("outcome", U8, 1), ("reason", U16, 2), ("retry_after", U32, 4)),
+    **{kind: (("request", U32, 4),) for kind in sorted(OWNERS)}, "AUTH": (), "AUTHED": (("outcome", U8, 1), ("reason", U16, 2)),
     "PING": (("opaque", HEX, 8),), "PONG": (("opaque", HEX, 8),), "GOAWAY": (("code", U16, 2), ("retry_after", U32, 4)),
 }
 
@@ -202,7 +209,7 @@ def refusal(stream, reader, identified):
 
 # ---- one submission
 
-WIDTHS = {"ttl": 4, "priority": 1, "sound": 1, "accept_queued": 1, "proof": 16, "sender_key": 32, "signature": 64,
+WIDTHS = {"handle": 32, "ttl": 4, "priority": 1, "sound": 1, "accept_queued": 1, "proof": 16, "sender_key": 32, "signature": 64,
           "hops": 1}
 ALLOWED = {"ttl": range(TTL_LIMIT + 1), "priority": (5, 10), "sound": (0, 1), "accept_queued": (0, 1)}
 
@@ -215,7 +222,8 @@ def faults(raw, form):
     """The reason of every fault, not the first one only: a vector with two would pin an order that nobody promises."""
     names = [name for name, _ in SUBMIT.values()]
     found = [106 for u in raw.get("unknown", []) if u["tag"] < 0x80]
-    found += [100 for name in names[:4] if name not in raw]
+    # A handle takes the place of magic and device token.
+    found += [100 for name in names[:4] if (name not in raw) != ("handle" in raw and name in names[:2])]
     found += [100 for name, width in WIDTHS.items() if name in raw and len(raw[name]) != width]
     found += [100] if ("sender_key" in raw) != ("signature" in raw) else []
     magic, token, iv, sealed = (raw.get(name) for name in names[:4])
@@ -240,8 +248,8 @@ def blake(data):
     return blake2b(data, digest_size=32).digest()
 
 def digest_of(v):
-    parts = [v.get("app", "").encode(), v["magic"].encode(), v["device_token"].encode(), bytes.fromhex(v["iv"]),
-             bytes.fromhex(v["ciphertext"])]
+    magic, address = v.get("magic", "").encode(), v.get("device_token", "").encode() or bytes.fromhex(v["handle"])
+    parts = [v.get("app", "").encode(), magic, address, bytes.fromhex(v["iv"]), bytes.fromhex(v["ciphertext"])]
     return blake(b"tnp1-envelope" + b"".join(U16[0](len(part)) + part for part in parts))
 
 def names_of(digest):
@@ -318,8 +326,22 @@ def check_signature(v):
 def check_sender_key(v):
     """The sender's key that a pairing gives: the pairing's key is text for pipe, Base64 for sealed."""
     key = base64.b64decode(v["key"], validate=True) if v["format"] == "sealed" else v["key"].encode()
-    seed = blake2b(b"tnp1-sender-seed" + v["device_token"].encode(), digest_size=32, key=key).digest()
+    address = v["device_token"].encode() if "device_token" in v else bytes.fromhex(v["handle"])
+    seed = blake2b(b"tnp1-sender-seed" + address, digest_size=32, key=key).digest()
     return v | {"private_seed": seed.hex(), "sender_key": sign(seed, b"")[0].hex()}
+
+def signed_by_owner(kind, meaning, seed):
+    """The owner's key and signature: over the hash of all fields but the proof and the signature."""
+    rest = {name: value for name, value in meaning.items() if name not in ("proof", "owner_signature")}
+    hashed = blake(pack_fields(HANDLE, rest))
+    return hashed, *sign(seed, bytes([CODES[kind]]) + hashed, b"tnp1-handle")
+
+def check_handle_signature(v):
+    number, payload, _ = next_frame(bytes.fromhex(v["bytes"]), MAX_FRAME)
+    meaning = decode(v["type"], payload)
+    hashed, owner, signature = signed_by_owner(TYPES[number], meaning, bytes.fromhex(v["private_seed"]))
+    holds = meaning["owner_signature"] == signature.hex()  # Ed25519 signs without randomness
+    return v | {"hash": hashed.hex(), "owner": owner.hex(), "holds": holds}
 
 def check_rejected(v):
     number, payload, rest = next_frame(bytes.fromhex(v["bytes"]), MAX_FRAME)
@@ -330,7 +352,8 @@ def check_rejected(v):
 
 CHECKS = {
     "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
-    "signatures": check_signature, "sender_keys": check_sender_key, "sealing": lambda v: v | seal(v), "rejected": check_rejected,
+    "signatures": check_signature, "sender_keys": check_sender_key,
+    "handle_signatures": check_handle_signature, "sealing": lambda v: v | seal(v), "rejected": check_rejected,
     "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["identified"])},
 }
 

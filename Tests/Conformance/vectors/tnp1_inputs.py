@@ -4,14 +4,14 @@ import json
 from hashlib import shake_256
 
 from tnp1 import (CHECKS, HEX, SUBMIT, TEXT, TTL_LIMIT, U32, U64, bound, check_sender_key, digest_of, encode, frame,
-                  names_of, puzzle_hash, seal, short, sign, smallest_nonce, tlv)
+                  names_of, puzzle_hash, seal, short, sign, signed_by_owner, smallest_nonce, tlv)
 
 IOS = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
 FCM = ("cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD_7_HB7viqHYXW5XE5O8B82Vyu9kZbAZ7u-"
        "S1sP_qVU9HS-MjZlfFJXc-LU_ycjwdHYE7XPFUQDD7UlnVB-giAI")
 IOS_PAIRED = "d45161df16f3d1728373f1b83b2e34131d5a6a3120d6e2b4356fff39235abd07"
 FCM_PAIRED = "fHx1aQ3kR0m:APA91bGl_a-Z0pQ7vW2nX5cB8dE1fG4hJ6kL9m"
-REASONS = {0: [0], 2: [*range(100, 109), 205, 206, 208, 300, 303, 306, 307, 312, 313], 4: [304],
+REASONS = {0: [0], 2: [*range(100, 109), 205, 206, 208, 300, 303, 306, 307, 311, 312, 313], 4: [304, 310],
            3: [*range(200, 205), 209, 210, 301, 302, 305, 400, 401]}
 BISQ = '{"sentDate":1533218519000,"txId":"%s","title":"%s","message":"%s","type":"%s","actionRequired":"","version":1}'
 
@@ -57,6 +57,10 @@ def vectors():
                     "lengths above 255": long | {"app": "haveno"},
                     "token not ASCII": sealed | {"device_token": "žluťoučký:🚀"}}.items():
         add("digests", name, **{"app": v.get("app", "")} | {k: v[k] for k in pipe} | names_of(digest_of(v)))
+    handle = fill("handle", 32)
+    by_handle = {"handle": handle.hex(), "iv": pipe["iv"], "ciphertext": pipe["ciphertext"]}
+    for name, v in {"by handle": by_handle, "by handle, app named": by_handle | {"app": "bisq"}}.items():
+        add("digests", name, **{"app": v.get("app", "")} | {k: v[k] for k in by_handle} | names_of(digest_of(v)))
     first, second, other = (digest_of(v) for v in (pipe, sealed, named))
 
     seed, next_seed = fill("seed", 16), fill("next seed", 16)
@@ -103,6 +107,8 @@ def vectors():
             ("the same phone paired again", "pipe", "7f2b6a90-7b1e-4b0d-9c57-1d2f3a4b", FCM_PAIRED),
             ("sealed", "sealed", "PJ1dFk6oJloK74ursaEEc9VQ+wo2pVdDtYx2Z3Fh5s0=", FCM_PAIRED)]:
         out["sender_keys"].append(check_sender_key(dict(name=name, format=form, key=shared, device_token=token)))
+    out["sender_keys"].append(check_sender_key(dict(
+        name="by handle", format="pipe", key="12345678901234567890123456789012", handle=handle.hex())))
 
     message = lambda name, side, kind, **m: add(
         "messages", f"{kind} {name}", **{"from": side, "type": kind, "bytes": encode(kind, m).hex()} | m)
@@ -113,7 +119,7 @@ def vectors():
     calm, busy = (dict(seed=seed.hex(), effort=e, lifetime=life) for e, life in ((0, 3600), (20000, 90)))
     for name, features, puzzle, routes in [
             ("no routes", 0, calm, []), ("one route", 1, calm, ["bisq/iOS"]),
-            ("three routes, all features", 15, busy, ["bisq/iOS", "bisq/iOSDev", "connect/android"])]:
+            ("three routes, all features", 63, busy, ["bisq/iOS", "bisq/iOSDev", "connect/android"])]:
         message(name, "node", "WELCOME", version=1, features=features, max_frame=8192, max_in_flight=64,
                 idle_timeout=600, server_time="1760000000123", puzzle=puzzle, routes=routes)
     nonce = smallest_nonce(seed, other, 1000)
@@ -130,7 +136,11 @@ def vectors():
             "largest nonce": pipe | {"proof": proof | {"nonce": str(2**64 - 1), "effort": 1}},
             "every field and an unknown one": full | {"unknown": unknown[1:]},
             "longest fields": long | {"collapse_id": "ž" * 32},
-            "passed on by three nodes": pipe | {"hops": 3}}.items()):
+            "passed on by three nodes": pipe | {"hops": 3},
+            "by handle": by_handle,
+            "by handle, signed, app named": by_handle | dict(
+                app="bisq", sender_key=key.hex(), signature=sign(ours, digest_of(by_handle | {"app": "bisq"}))[1].hex(),
+            )}.items()):
         message(name, "sender", "SUBMIT", request=request, **v)
     for name, outcome, reason, wait, rest in [
             ("DELIVERED, id", 0, 0, 0, {"provider_id": "7f3a51c2-9d10-8e4b-a1b2-0123456789ab"}),
@@ -156,6 +166,40 @@ def vectors():
         message(name, "sender", "AUTH", site_key=site_key.hex(), site_signature=proven.hex())
     message("accepted", "node", "AUTHED", outcome=0, reason=0, site_name="back-end")
     message("rejected", "node", "AUTHED", outcome=2, reason=312)
+    owner, senders = fill("owner", 32), (sign(fill(f"sender {n}", 32), b"")[0] for n in range(8))
+    asked = lambda request, kind, seed=owner, **fields: fields | dict(
+        request=request, owner_signature=signed_by_owner(kind, fields, seed)[2].hex())
+    one, *others = [k.hex() for k in senders]
+    registration, phone = dict(magic="iOS", device_token=IOS, owner=sign(owner, b"")[0].hex()), {"handle": handle.hex()}
+    requests = [
+        ("whoever has the handle may ring", "REGISTER", asked(1, "REGISTER", **registration, sequence="1")),
+        ("one sender key, app named", "REGISTER", asked(
+            2, "REGISTER", **registration, app="bisq", sender_keys=one, sequence="1760000000123")),
+        ("eight sender keys, largest sequence", "REGISTER", asked(
+            3, "REGISTER", **registration | dict(magic="android", device_token=FCM), sender_keys=one + "".join(others),
+            sequence=str(2**64 - 1))),
+        ("another device token", "ROTATE", asked(
+            4, "ROTATE", magic="iOSDev", device_token=IOS_PAIRED, **phone, sequence="2")),
+        ("other sender keys", "ROTATE", asked(
+            5, "ROTATE", magic="android", device_token=FCM_PAIRED, **phone, sender_keys=others[0], sequence="3")),
+        ("ended", "FORGET", asked(6, "FORGET", **phone, sequence="4")),
+        ("another owner", "FORGET", asked(7, "FORGET", seed=theirs, **phone, sequence="5"))]
+    # A proof is not signed, because it is made last.
+    requests.append(("with a proof", "REGISTER", requests[1][2] | dict(request=8, proof=proof)))
+    for name, kind, v in requests:
+        message(name, "sender", kind, **v)
+        seed = theirs if name == "another owner" else owner
+        hashed, by, _ = signed_by_owner(kind, {k: x for k, x in v.items() if k != "request"}, seed)
+        add("handle_signatures", f"{kind} {name}", type=kind, bytes=encode(kind, v).hex(), private_seed=seed.hex(),
+            owner=by.hex(), hash=hashed.hex(), holds=True)
+    stolen = requests[-3][2] | {"handle": fill("another handle", 32).hex()}
+    hashed, by, _ = signed_by_owner("FORGET", {k: x for k, x in stolen.items() if k != "request"}, owner)
+    add("handle_signatures", "FORGET of another handle", type="FORGET", bytes=encode("FORGET", stolen).hex(),
+        private_seed=owner.hex(), owner=by.hex(), hash=hashed.hex(), holds=False)
+    for name, outcome, reason, wait, rest in [
+            ("accepted", 0, 0, 0, phone), ("not the owner", 2, 311, 0, {}), ("unknown", 4, 310, 0, {}),
+            ("full", 3, 202, 60000, {})]:
+        message(name, "node", "REGISTERED", request=2**32 - 1, outcome=outcome, reason=reason, retry_after=wait, **rest)
     texts = ["", "SUBMIT does not parse: tag 3 after tag 4", "only version 1 here", "9000 bytes, at most 8192", "",
              "příliš mnoho spojení", "stop 🛑", "no HELLO"]
     for code, text in enumerate(texts):
@@ -188,7 +232,10 @@ def vectors():
                 "type 0x80 skipped, then length 8193": frame(0x80, b"later") + U32[0](8193)}),
             ("node", True, 1, {
                 "length 0": bytes(4), "type 0x00": frame(0), "type 0x09": frame(9), "type 0x7f": frame(0x7F, b"?"),
-                "type 0x10, reserved": frame(0x10), "type 0x1f, reserved": frame(0x1F), "second HELLO": hello(),
+                "REGISTER of 0 bytes": frame(0x10),
+                "ROTATE fields out of order": frame(0x12, request + tlv([(2, b"t"), (1, b"iOS")])),
+                "REGISTERED from a sender": encode("REGISTERED", dict(request=1, outcome=4, reason=310, retry_after=0)),
+                "type 0x1f, reserved": frame(0x1F), "second HELLO": hello(),
                 "RESULT from a sender": frame(4, result), "WELCOME from a sender": frame(2, welcome),
                 "PUZZLE from a sender": encode("PUZZLE", calm), "PING of 7 bytes": frame(5, bytes(7)),
                 "PING of 9 bytes": frame(5, bytes(9)), "PONG of 7 bytes": frame(6, bytes(7)),
@@ -217,6 +264,8 @@ def vectors():
     proof, android = seed[:4] + U32[0](1000) + U64[0](smallest_nonce(seed, first, 1000)), {1: b"android"}
     for form, reason, changes in [
             ("pipe", 100, {
+                "handle and device token": {1: None, 0x0B: handle}, "handle and magic": {2: None, 0x0B: handle},
+                "handle of 31 bytes": {1: None, 2: None, 0x0B: handle[:31]},
                 "no magic": {1: None}, "no device token": {2: None}, "no iv": {3: None}, "no ciphertext": {4: None},
                 "ttl of 3 bytes": {5: bytes(3)}, "ttl of 8 bytes": {5: bytes(8)}, "priority of 2 bytes": {6: b"\0\5"},
                 "sound of 0 bytes": {7: b""}, "accept queued of 2 bytes": {9: b"\0\1"},
@@ -240,7 +289,7 @@ def vectors():
                 "iv with a control byte": {3: b"\x1f" + iv[1:]}, "iv with DEL": {3: iv[:-1] + b"\x7f"},
                 "iv with a line feed at its end": {3: iv[:-1] + b"\n"}, "iv not ASCII": {3: iv[:-2] + "ž".encode()}}),
             ("pipe", 104, {f"ciphertext of {n}": {4: fill("ciphertext", n)} for n in (0, 15, 17, 3088)}),
-            ("pipe", 106, {"unknown field 0x7f": {0x7F: b"?"}, "unknown field 0x0b": {0x0B: b""}}),
+            ("pipe", 106, {"unknown field 0x7f": {0x7F: b"?"}, "unknown field 0x0c": {0x0C: b""}}),
             ("pipe", 313, {"hops 4": {0x81: b"\4"}, "hops 255": {0x81: b"\xff"}}),
             ("pipe", 108, {
                 "priority 7": {6: b"\7"}, "priority 0": {6: b"\0"}, "sound 2": {7: b"\2"},

@@ -107,6 +107,52 @@ import TocsinClient
         await upstream.end()
     }
 
+    @Test func `a phone rings by handle through two nodes, also from the spool and across a ROTATE`() async throws {
+        let upstream = Stage()
+        let endpoints = try await upstream.start()
+        let more = "\(Self.spool)\n[handles]\nenabled = true"
+        let home = try await relay(to: upstream.socket, more: more)
+        let owner = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 1, count: 32)))
+        var phone = await phone(.iOS, on: upstream)
+        var client = home.client()
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let pairing = try PairingToken(phone.pairingToken(by: handle))
+        let key = Ed25519.PrivateKey(ofSenderFor: pairing)
+        func envelope(_ title: String) throws -> Envelope {
+            try Sealer(pairing).seal(BisqNotification(kind: .trade, title: title, message: "", sentDate: 1).json)
+        }
+        #expect(try await client.submit(try envelope("1"), timeout: .seconds(20), signedBy: key).kind == .delivered)
+        #expect(await upstream.received(phone.deviceToken).count == 1)
+        phone = await upstream.services.giveNewDeviceToken(to: phone)
+        #expect(try await client.submit(try envelope("2"), timeout: .seconds(20), signedBy: key).kind == .gone)
+        try await client.rotate(handle, to: phone.handleRegistration(), owner: owner)
+
+        // Stored by one process, delivered by the next, and the resend of what it delivered rings no more.
+        #expect(await upstream.stopNode())
+        let stored = try envelope("3")
+        let queued = try await client.submit(
+            stored, timeout: .seconds(30), acceptQueued: true, returnsWhenQueued: true, signedBy: key)
+        #expect(queued.kind == .queued)
+        await client.close()
+        #expect(await home.stopNode())
+        try await upstream.startNode(upstream.configuration(endpoints))
+        try await home.startNode(Self.configuration(upstream.socket, more: more))
+        for _ in 0..<300 where await upstream.received(phone.deviceToken).isEmpty {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        client = home.client()
+        #expect(try await client.submit(stored, timeout: .seconds(20), signedBy: key).kind == .delivered)
+        let received = await upstream.received(phone.deviceToken)
+        #expect(try received.map { try phone.open($0.encrypted).title } == ["3"])
+        // An unmodified Bisq 1 has the handle where it expects a device token.
+        let answer = try await home.ask(BisqRelayRequest(try envelope("4")).bytes(host: "localhost"))
+        #expect(answer.status == 200)
+        #expect(await upstream.received(phone.deviceToken).count == 2)
+        await client.close()
+        await home.end()
+        await upstream.end()
+    }
+
     @Test func `a sender's signature survives, also in the spool`() async throws {
         let upstream = Stage()
         let endpoints = try await upstream.start()

@@ -51,6 +51,10 @@ final class Bytes {
             append(prefixed(value));
         }
 
+        byte[] bytes() {
+            return bytes.toByteArray();
+        }
+
         /** The frame with this type. */
         byte[] frame(int type) {
             return join(number(bytes.size() + 1L, 4), new byte[] {(byte) type}, bytes.toByteArray());

@@ -78,6 +78,9 @@ final class Channel {
     /** Takes a new submission. */
     void submit(Entry entry) {
         entries.add(entry);
+        if (entry.isForFirstNode()) {
+            links.stream().skip(1).forEach(link -> entry.refusedBy.add(link.index));
+        }
         entry.deadlineTimer = loop.schedule(entry.timeout, () -> overdue(entry));
         assign(entry);
         links.forEach(Link::wake);

@@ -5,11 +5,14 @@ import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 
-/** A submission without a final outcome. Times are values of {@link System#nanoTime()} or differences of them. */
+/** A submission, or a request about a handle, without a final outcome. Times are values of {@link System#nanoTime()} or differences of them. */
 final class Entry {
-    final Envelope envelope;
-    final Signature signature;
-    final boolean acceptQueued;
+    /** {@code null} in a request about a handle. */
+    private final Envelope envelope;
+    private final Signature signature;
+    private final boolean acceptQueued;
+    /** {@code null} in a submission. */
+    private final HandleRequest handleRequest;
     final boolean returnsWhenQueued;
     final CompletableFuture<Outcome> future = new CompletableFuture<>();
     /** When the caller gives up. */
@@ -28,6 +31,8 @@ final class Entry {
     Outcome refusal;
     /** How often it was sent again after a RETRY that required work. */
     int resends;
+    /** The handle in the node's answer to a request about one. */
+    Handle handle;
     /** QUEUED, if the current node has stored the envelope. */
     Outcome queued;
     /** The node that has the entry; {@code null} between two nodes. */
@@ -48,6 +53,7 @@ final class Entry {
             long timeout,
             long workLimit) {
         this.envelope = envelope;
+        handleRequest = null;
         this.signature = signature;
         this.acceptQueued = acceptQueued;
         this.returnsWhenQueued = returnsWhenQueued;
@@ -56,8 +62,37 @@ final class Entry {
         workLeft = workLimit;
     }
 
-    /** The frame SUBMIT with this request number. */
+    Entry(HandleRequest handleRequest, long now, long timeout, long workLimit) {
+        envelope = null;
+        signature = null;
+        acceptQueued = false;
+        returnsWhenQueued = false;
+        this.handleRequest = handleRequest;
+        this.timeout = timeout;
+        deadline = now + timeout;
+        workLeft = workLimit;
+    }
+
+    /** What a proof of work is for. */
+    byte[] digest() {
+        return envelope == null ? handleRequest.hash() : envelope.digest();
+    }
+
+    /** Whether the node may require a proof of work. */
+    boolean mayNeedProof() {
+        return envelope != null || handleRequest.mayNeedProof();
+    }
+
+    /** Whether no node but the first, which keeps the handle, can answer. */
+    boolean isForFirstNode() {
+        return envelope == null || envelope.isByHandle();
+    }
+
+    /** The frame with this request number. */
     byte[] encode(long request) {
+        if (envelope == null) {
+            return handleRequest.encode(request, proof);
+        }
         Bytes.Output output = new Bytes.Output();
         output.append(Bytes.number(request, 4));
         envelope.encode(output, acceptQueued);

@@ -10,7 +10,10 @@ public final class Envelope {
     public static final int LONGEST_TTL = 2_419_200;
 
     private final Magic magic;
+    /** Empty if there is a handle. */
     private final String deviceToken;
+
+    private final Handle handle;
     private final byte[] iv;
     private final byte[] ciphertext;
     private final Options options;
@@ -73,7 +76,22 @@ public final class Envelope {
     public Envelope(
             Magic magic, String deviceToken, byte[] iv, byte[] ciphertext, EnvelopeFormat format, Options options)
             throws RejectionException {
-        checkDeviceToken(magic, deviceToken);
+        this(magic, deviceToken, null, iv, ciphertext, format, options);
+    }
+
+    /** As above; {@code handle} is {@code null}, or addresses the phone in the place of the device token. */
+    Envelope(
+            Magic magic,
+            String deviceToken,
+            Handle handle,
+            byte[] iv,
+            byte[] ciphertext,
+            EnvelopeFormat format,
+            Options options)
+            throws RejectionException {
+        if (handle == null) {
+            checkDeviceToken(magic, deviceToken);
+        }
         checkSealed(format, iv, ciphertext);
         if (options.ttl < 0 || options.ttl > LONGEST_TTL) {
             throw new RejectionException(108, "ttl is not between 0 and " + LONGEST_TTL + " seconds");
@@ -83,6 +101,7 @@ public final class Envelope {
         }
         this.magic = magic;
         this.deviceToken = deviceToken;
+        this.handle = handle;
         this.iv = iv.clone();
         this.ciphertext = ciphertext.clone();
         this.options = options;
@@ -90,8 +109,8 @@ public final class Envelope {
                 null,
                 Bytes.of("tnp1-envelope"),
                 Bytes.prefixed(Bytes.of(options.app)),
-                Bytes.prefixed(Bytes.of(magic.text())),
-                Bytes.prefixed(Bytes.of(deviceToken)),
+                Bytes.prefixed(Bytes.of(handle == null ? magic.text() : "")),
+                Bytes.prefixed(handle == null ? Bytes.of(deviceToken) : handle.bytes()),
                 Bytes.prefixed(iv),
                 Bytes.prefixed(ciphertext));
     }
@@ -105,14 +124,21 @@ public final class Envelope {
         return digest.clone();
     }
 
-    String deviceToken() {
-        return deviceToken;
+    /** What the sender addresses the phone by. */
+    String address() {
+        return handle == null ? deviceToken : handle.reveal();
+    }
+
+    boolean isByHandle() {
+        return handle != null;
     }
 
     /** Appends the fields of SUBMIT that come from the envelope and from {@code acceptQueued}, in ascending order. */
     void encode(Bytes.Output output, boolean acceptQueued) {
-        output.field(0x01, Bytes.of(magic.text()));
-        output.field(0x02, Bytes.of(deviceToken));
+        if (handle == null) {
+            output.field(0x01, Bytes.of(magic.text()));
+            output.field(0x02, Bytes.of(deviceToken));
+        }
         output.field(0x03, iv);
         output.field(0x04, ciphertext);
         if (options.ttl != LONGEST_TTL) {
@@ -130,6 +156,9 @@ public final class Envelope {
         }
         if (!options.app.isEmpty()) {
             output.field(0x0A, Bytes.of(options.app));
+        }
+        if (handle != null) {
+            output.field(0x0B, handle.bytes());
         }
     }
 

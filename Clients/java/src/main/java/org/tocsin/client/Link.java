@@ -281,7 +281,7 @@ final class Link implements Connection.Handler {
     private void solve(Entry entry, Wire.Puzzle puzzle, long limit) {
         AtomicBoolean isCancelled = new AtomicBoolean();
         searches.put(entry, isCancelled);
-        byte[] digest = entry.envelope.digest();
+        byte[] digest = entry.digest();
         channel.solvers.execute(() -> {
             // The search may have waited for a thread: its time begins now.
             long deadline = Loop.now() + limit;

@@ -81,12 +81,16 @@ public record Outcome(
             Map.of(1, "invalid submission", 2, "not admitted", 3, "not delivered", 4, "node error");
 
     static Outcome of(Kind kind, int reason, String text) {
+        return of(kind, reason, 0).withText(text);
+    }
+
+    static Outcome of(Kind kind, int reason, long retryAfter) {
         return new Outcome(
                 kind,
                 reason,
-                0,
+                retryAfter,
                 Optional.empty(),
-                Optional.of(text),
+                Optional.empty(),
                 OptionalLong.empty(),
                 OptionalLong.empty(),
                 OptionalLong.empty());

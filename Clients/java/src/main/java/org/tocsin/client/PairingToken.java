@@ -3,9 +3,11 @@ package org.tocsin.client;
 
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Optional;
 
 /**
- * The text that the phone gives the desktop by QR code: {@code magic|descriptor|key|device token}. Seals and signs
+ * The text that the phone gives the desktop by QR code: {@code magic|descriptor|key|device token}, or, for a phone that has
+ * registered a handle, {@code magic|descriptor|key|handle:HANDLE}. Seals and signs
  * notifications for the phone. Prints without its content.
  */
 public final class PairingToken {
@@ -20,7 +22,10 @@ public final class PairingToken {
     private final String descriptor;
     private final byte[] key;
     private final EnvelopeFormat format;
+    /** Empty if there is a handle. */
     private final String deviceToken;
+
+    private final Handle handle;
 
     private PairingToken(String text) throws PairingException {
         String[] parts = text.split("\\|", -1);
@@ -35,8 +40,11 @@ public final class PairingToken {
         byte[] encoded = Bytes.of(parts[2]);
         format = encoded.length == 32 ? EnvelopeFormat.PIPE : EnvelopeFormat.SEALED;
         key = format == EnvelopeFormat.PIPE ? encoded : decoded(encoded);
-        deviceToken = parts[3];
-        if (magic == Magic.ANDROID) {
+        handle = handle(parts[3]);
+        deviceToken = handle == null ? parts[3] : "";
+        if (handle != null) {
+            // A pairing with a handle names no device token.
+        } else if (magic == Magic.ANDROID) {
             if (Bytes.of(deviceToken).length < 32) {
                 throw new PairingException("the fourth part, the device token, has fewer than 32 characters");
             }
@@ -55,6 +63,17 @@ public final class PairingToken {
      */
     public static PairingToken parse(String text) throws PairingException {
         return new PairingToken(text.strip());
+    }
+
+    private static Handle handle(String text) throws PairingException {
+        if (!text.startsWith(Handle.PREFIX)) {
+            return null;
+        }
+        try {
+            return Handle.parse(text);
+        } catch (IllegalArgumentException error) {
+            throw new PairingException("the fourth part is not a handle: " + error.getMessage());
+        }
     }
 
     private static byte[] decoded(byte[] encoded) throws PairingException {
@@ -100,8 +119,40 @@ public final class PairingToken {
         return format;
     }
 
+    /**
+     * The handle that a node keeps for this phone.
+     *
+     * @return empty if the pairing has a device token
+     */
+    public Optional<Handle> handle() {
+        return Optional.ofNullable(handle);
+    }
+
+    /**
+     * The same pairing, by a handle that a node keeps for this phone.
+     *
+     * @param other the handle
+     * @return what the phone shows in its QR code from now on
+     */
+    public PairingToken withHandle(Handle other) {
+        try {
+            return new PairingToken(text.substring(0, text.lastIndexOf('|') + 1) + other.reveal());
+        } catch (PairingException error) {
+            throw new IllegalStateException("the other parts are valid", error);
+        }
+    }
+
+    Magic magic() {
+        return magic;
+    }
+
     String deviceToken() {
         return deviceToken;
+    }
+
+    /** What senders address the phone by. */
+    String address() {
+        return handle == null ? deviceToken : handle.reveal();
     }
 
     /**
@@ -152,7 +203,7 @@ public final class PairingToken {
         } else if (form == EnvelopeFormat.SEALED && vector.length == 12) {
             ciphertext = Crypto.gcm(key, vector, text);
         }
-        return new Envelope(magic, deviceToken, vector, ciphertext, form, options);
+        return new Envelope(magic, deviceToken, handle, vector, ciphertext, form, options);
     }
 
     /**
@@ -162,8 +213,13 @@ public final class PairingToken {
      * @return the signature
      */
     public Signature sign(Envelope envelope) {
-        byte[] seed = Crypto.blake2b(key, Bytes.of("tnp1-sender-seed"), Bytes.of(deviceToken));
-        return Crypto.sign(seed, Bytes.join(Bytes.of("tnp1-sender"), envelope.digest()));
+        return Crypto.sign(senderSeed(), Bytes.join(Bytes.of("tnp1-sender"), envelope.digest()));
+    }
+
+    /** The seed of the sender key. */
+    byte[] senderSeed() {
+        return Crypto.blake2b(
+                key, Bytes.of("tnp1-sender-seed"), handle == null ? Bytes.of(deviceToken) : handle.bytes());
     }
 
     private static byte[] freshIv(EnvelopeFormat form) {

@@ -267,6 +267,12 @@ final class Session {
             throw new ProtocolException("the first frame is not WELCOME");
         } else if (message instanceof Wire.Result result) {
             answered(result.request(), result.outcome(), actions);
+        } else if (message instanceof Wire.Registered registered) {
+            Entry entry = pending.get(registered.request());
+            if (entry != null && sent.contains(registered.request())) {
+                entry.handle = registered.handle().orElse(null);
+            }
+            answered(registered.request(), registered.outcome(), actions);
         } else if (message instanceof Wire.Puzzle changed) {
             announced(changed);
         } else if (message instanceof Wire.Authenticated answer && awaitsAuthentication) {
@@ -378,7 +384,7 @@ final class Session {
         if (puzzle == null) {
             return !entry.needsWork;
         }
-        if (puzzle.effort() == 0 || !doesWork || isSite) {
+        if (puzzle.effort() == 0 || !doesWork || isSite || !entry.mayNeedProof()) {
             return true;
         }
         return entry.proof != null && entry.proof.covers(puzzle.effort()) && isForKnownSeed(entry.proof);

@@ -2,17 +2,11 @@
 package org.tocsin.client;
 
 import java.io.IOException;
-import java.io.InputStream;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermission;
 import java.util.Arrays;
-import java.util.Set;
 
 /** The key of a site: a sender that the operators of its nodes know (PROTOCOL §10). Prints without the key. */
 public final class SiteKey {
-    private static final int LENGTH = 32;
-
     private final byte[] seed;
 
     /**
@@ -22,8 +16,8 @@ public final class SiteKey {
      * @throws IllegalArgumentException if the length is wrong
      */
     public SiteKey(byte[] seed) {
-        if (seed.length != LENGTH) {
-            throw new IllegalArgumentException("a site's key has " + LENGTH + " bytes");
+        if (seed.length != KeyFile.LENGTH) {
+            throw new IllegalArgumentException("a site's key has " + KeyFile.LENGTH + " bytes");
         }
         this.seed = seed.clone();
     }
@@ -36,26 +30,15 @@ public final class SiteKey {
      * @throws IOException also if other users of the machine can read the file
      */
     public static SiteKey read(Path file) throws IOException {
-        Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(file);
-        permissions.removeAll(Set.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE));
-        if (!permissions.isEmpty()) {
-            throw new IOException("other users can access " + file + ": run chmod 600 " + file);
-        }
-        try (InputStream input = Files.newInputStream(file)) {
-            byte[] content = input.readNBytes(LENGTH + 1);
-            if (content.length != LENGTH) {
-                throw new IOException(file + " is not a site's key: tocsin site key FILE makes one");
-            }
-            return new SiteKey(content);
-        }
+        return new SiteKey(KeyFile.read(file, "is not a site's key: tocsin site key FILE makes one"));
     }
 
     /** AUTH for a connection to this host whose WELCOME has a puzzle with this seed. */
     byte[] authentication(byte[] puzzleSeed, String host) {
-        byte[] onion = new byte[LENGTH];
+        byte[] onion = new byte[KeyFile.LENGTH];
         if (OnionAddress.isOnion(host)) {
             onion = OnionAddress.base32(OnionAddress.label(host))
-                    .map(bytes -> Arrays.copyOf(bytes, LENGTH))
+                    .map(bytes -> Arrays.copyOf(bytes, KeyFile.LENGTH))
                     .orElse(onion);
         }
         return Wire.auth(Crypto.sign(seed, Bytes.join(Bytes.of("tnp1-site"), puzzleSeed, onion)));

@@ -50,7 +50,7 @@ public final class TocsinClient implements AutoCloseable {
     });
     private final AtomicInteger pending = new AtomicInteger();
     private final Map<String, PairingToken> pairings = new ConcurrentHashMap<>();
-    /** By device token; accessed on the loop's thread only. */
+    /** By device token or handle; accessed on the loop's thread only. */
     private final Map<String, Channel> channels = new HashMap<>();
 
     private volatile boolean isClosed;
@@ -85,7 +85,8 @@ public final class TocsinClient implements AutoCloseable {
         private Builder() {}
 
         /**
-         * Adds a node. The client prefers the one that was added first.
+         * Adds a node. The client prefers the one that was added first. What is addressed by handle goes to that one only,
+         * which keeps the handle.
          *
          * @param address like {@code ADDRESS.onion:7077}
          * @return this builder
@@ -332,17 +333,7 @@ public final class TocsinClient implements AutoCloseable {
      * @return the final outcome
      */
     public CompletableFuture<Outcome> submit(Submission submission) {
-        if (isClosed) {
-            return CompletableFuture.failedFuture(
-                    new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
-        }
-        String token = submission.envelope.deviceToken();
-        if (pending.incrementAndGet() > LARGEST_QUEUE) {
-            pending.decrementAndGet();
-            return CompletableFuture.failedFuture(new SubmissionException(
-                    SubmissionException.Kind.QUEUE_FULL,
-                    LARGEST_QUEUE + " submissions wait for an outcome already"));
-        }
+        String address = submission.envelope.address();
         Entry entry = new Entry(
                 submission.envelope,
                 submission.signature,
@@ -351,9 +342,30 @@ public final class TocsinClient implements AutoCloseable {
                 Loop.now(),
                 nanoseconds(submission.timeout),
                 settings.workLimit());
+        CompletableFuture<Outcome> future = send(entry, address);
+        future.whenComplete((outcome, error) -> {
+            if (outcome != null && outcome.kind() == Outcome.Kind.GONE) {
+                gone(address);
+            }
+        });
+        return future;
+    }
+
+    /** Sends a submission or a request about a handle, on the connections of this address. */
+    private CompletableFuture<Outcome> send(Entry entry, String address) {
+        if (isClosed) {
+            return CompletableFuture.failedFuture(
+                    new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
+        }
+        if (pending.incrementAndGet() > LARGEST_QUEUE) {
+            pending.decrementAndGet();
+            return CompletableFuture.failedFuture(new SubmissionException(
+                    SubmissionException.Kind.QUEUE_FULL,
+                    LARGEST_QUEUE + " submissions wait for an outcome already"));
+        }
         loop.execute(() -> {
             if (!isClosed) {
-                Channel channel = channel(token);
+                Channel channel = channel(address);
                 channel.submit(entry);
                 // Also where the app ends the future itself, e.g. with orTimeout.
                 entry.future.whenComplete((outcome, error) -> {
@@ -368,13 +380,63 @@ public final class TocsinClient implements AutoCloseable {
             entry.future.completeExceptionally(
                     new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
         }
-        entry.future.whenComplete((outcome, error) -> {
-            pending.decrementAndGet();
-            if (outcome != null && outcome.kind() == Outcome.Kind.GONE) {
-                gone(token);
-            }
-        });
+        entry.future.whenComplete((outcome, error) -> pending.decrementAndGet());
         return entry.future;
+    }
+
+    // Handles
+
+    /**
+     * Asks the first node for a handle, which stands for a phone in the place of its device token. The same phone, app and
+     * owner always get the same handle. Unless the phone rings by the handle within ten minutes, the node drops it.
+     *
+     * @param phone the phone's pairing token with its device token
+     * @param app the name of an app of the node; empty for its first app
+     * @param senderKeys the Ed25519 public keys, 32 bytes each, that may ring the phone besides the owner's; at most 8. None
+     *     if whoever has the handle may
+     * @param owner who may later change or end the handle
+     * @return the handle; fails with {@link HandleException} if the node does not accept the request
+     */
+    public CompletableFuture<Handle> register(
+            PairingToken phone, String app, List<byte[]> senderKeys, HandleOwner owner) {
+        return ask(
+                HandleRequest.register(phone, app, senderKeys, System.currentTimeMillis(), owner), phone.address());
+    }
+
+    /**
+     * Puts another device token behind a handle. Its sender keys are replaced, too.
+     *
+     * @param handle the handle
+     * @param phone the phone's pairing token with its new device token
+     * @param senderKeys as of {@link #register}
+     * @param owner the owner of the handle
+     * @return the same handle; fails with {@link HandleException} if the node does not accept the request
+     */
+    public CompletableFuture<Handle> rotate(
+            Handle handle, PairingToken phone, List<byte[]> senderKeys, HandleOwner owner) {
+        return ask(
+                HandleRequest.rotate(handle, phone, senderKeys, System.currentTimeMillis(), owner), handle.reveal());
+    }
+
+    /**
+     * Ends a handle: nobody can ring the phone by it any more.
+     *
+     * @param handle the handle
+     * @param owner the owner of the handle
+     * @return the same handle; fails with {@link HandleException} if the node does not accept the request
+     */
+    public CompletableFuture<Handle> forget(Handle handle, HandleOwner owner) {
+        return ask(HandleRequest.forget(handle, System.currentTimeMillis(), owner), handle.reveal());
+    }
+
+    private static final Duration HANDLE_TIMEOUT = Duration.ofSeconds(180);
+
+    private CompletableFuture<Handle> ask(HandleRequest request, String address) {
+        Entry entry = new Entry(request, Loop.now(), nanoseconds(HANDLE_TIMEOUT), settings.workLimit());
+        return send(entry, address)
+                .thenCompose(outcome -> entry.handle != null && outcome.kind() == Outcome.Kind.DELIVERED
+                        ? CompletableFuture.completedFuture(entry.handle)
+                        : CompletableFuture.failedFuture(new HandleException(outcome)));
     }
 
     /**
@@ -436,7 +498,7 @@ public final class TocsinClient implements AutoCloseable {
      * @param pairing the pairing
      */
     public void remember(PairingToken pairing) {
-        pairings.put(pairing.deviceToken(), pairing);
+        pairings.put(pairing.address(), pairing);
     }
 
     /**
@@ -482,14 +544,14 @@ public final class TocsinClient implements AutoCloseable {
         return notify(pairing, new BisqNotification(NotificationType.ERASE, "", ""), Envelope.Options.DEFAULT.silent())
                 .thenApply(outcome -> {
                     if (outcome.kind() == Outcome.Kind.DELIVERED || outcome.kind() == Outcome.Kind.GONE) {
-                        pairings.remove(pairing.deviceToken());
+                        pairings.remove(pairing.address());
                     }
                     return outcome;
                 });
     }
 
-    private void gone(String deviceToken) {
-        PairingToken pairing = pairings.remove(deviceToken);
+    private void gone(String address) {
+        PairingToken pairing = pairings.remove(address);
         if (pairing != null && settings.onGone() != null) {
             settings.executor().execute(() -> settings.onGone().accept(pairing));
         }
@@ -498,15 +560,15 @@ public final class TocsinClient implements AutoCloseable {
     // Channels
 
     /** The channel of a phone. The map is bounded; phones beyond the bound share channels. */
-    private Channel channel(String deviceToken) {
-        String key = settings.isIsolated() ? deviceToken : "";
+    private Channel channel(String address) {
+        String key = settings.isIsolated() ? address : "";
         Channel channel = channels.get(key);
         if (channel != null) {
             return channel;
         }
         if (channels.size() >= LARGEST_CIRCUITS) {
             List<Channel> shared = List.copyOf(channels.values());
-            return shared.get(Math.floorMod(deviceToken.hashCode(), shared.size()));
+            return shared.get(Math.floorMod(address.hashCode(), shared.size()));
         }
         channel = new Channel(settings, loop, solvers, idle -> channels.values().remove(idle));
         channels.put(key, channel);

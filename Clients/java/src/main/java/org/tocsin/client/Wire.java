@@ -20,6 +20,9 @@ final class Wire {
     static final int LARGEST_NODE_FRAME = 128 * 1024;
 
     static final int SUBMIT = 0x03;
+    static final int REGISTER = 0x10;
+    static final int ROTATE = 0x12;
+    static final int FORGET = 0x13;
     private static final int HELLO = 0x01;
     private static final int WELCOME = 0x02;
     private static final int RESULT = 0x04;
@@ -27,6 +30,7 @@ final class Wire {
     private static final int PONG = 0x06;
     private static final int PUZZLE = 0x07;
     private static final int GOAWAY = 0x08;
+    private static final int REGISTERED = 0x11;
     private static final int AUTH = 0x14;
     private static final int AUTHED = 0x15;
     private static final int FIRST_SKIPPABLE = 0x80;
@@ -63,6 +67,9 @@ final class Wire {
 
     /** RESULT: the outcome of one submission. */
     record Result(long request, Outcome outcome) implements Message {}
+
+    /** REGISTERED: the answer to a request about a handle. */
+    record Registered(long request, Outcome outcome, Optional<Handle> handle) implements Message {}
 
     /** PING, to be answered with the same bytes. */
     record Ping(byte[] opaque) implements Message {}
@@ -185,9 +192,11 @@ final class Wire {
                 byte[] opaque = payload.of("PING").take(8);
                 payload.finish();
                 return type == PING ? Optional.of(new Ping(opaque)) : Optional.empty();
+            case REGISTERED:
+                return Optional.of(registered(payload.of("REGISTERED")));
             case AUTHED:
                 return Optional.of(authenticated(payload.of("AUTHED")));
-            case HELLO, SUBMIT, AUTH:
+            case HELLO, SUBMIT, REGISTER, ROTATE, FORGET, AUTH:
                 throw new ProtocolException("a frame type that only a sender may send");
             default:
                 if (type >= FIRST_SKIPPABLE) {
@@ -234,6 +243,32 @@ final class Wire {
             }
         }
         return new Authenticated(isAccepted, name);
+    }
+
+    private static Registered registered(Reader reader) throws ProtocolException {
+        long request = reader.number(4);
+        int kind = (int) reader.number(1);
+        if (kind >= Outcome.Kind.values().length || kind == Outcome.Kind.QUEUED.ordinal()) {
+            throw new ProtocolException("REGISTERED has an unknown outcome");
+        }
+        Outcome outcome = Outcome.of(Outcome.Kind.values()[kind], (int) reader.number(2), reader.number(4));
+        Optional<Handle> handle = Optional.empty();
+        int previous = -1;
+        while (reader.remaining() > 0) {
+            int tag = (int) reader.number(1);
+            if (tag <= previous) {
+                throw new ProtocolException("REGISTERED has fields out of order");
+            }
+            previous = tag;
+            byte[] value = reader.take((int) reader.number(2));
+            if (tag == 0x0B) {
+                if (value.length != 32) {
+                    throw new ProtocolException("REGISTERED has a handle that is not 32 bytes long");
+                }
+                handle = Optional.of(Handle.of(value));
+            }
+        }
+        return new Registered(request, outcome, handle);
     }
 
     private static Result result(Reader reader) throws ProtocolException {

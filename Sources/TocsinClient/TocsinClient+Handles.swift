@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import Sender
+import TNP
+import Time
+
+/// Handles: what a phone's owner asks of the node that keeps them (PROTOCOL §7). All requests go to the first node of
+/// ``Options/nodes``.
+extension TocsinClient {
+    /// The node did not accept a request about a handle.
+    public struct HandleRefused: Error, Equatable, Sendable, CustomStringConvertible {
+        /// The node's answer.
+        public let outcome: Outcome
+        public var description: String { outcome.text ?? outcome.reason.description }
+    }
+
+    /// Asks the node for a handle, which stands for a phone in the place of its device token. The same phone, app and
+    /// owner always get the same handle. Unless the phone rings by the handle within ten minutes, the node drops it.
+    /// - Parameters:
+    ///   - app: the name of an app of the node; empty for its first app.
+    ///   - owner: the key that may later change or end the handle.
+    ///   - sequence: greater than that of any earlier request for the same handle.
+    /// - Throws: ``HandleRefused``, ``ClientError``.
+    public func register(
+        _ registration: HandleRequest.Registration, app: String = "", owner: Ed25519.PrivateKey,
+        sequence: UInt64 = TocsinClient.nextSequence, timeout: Duration = .seconds(180)
+    ) async throws -> Handle {
+        try await ask(
+            HandleRequest(
+                .register(app: Array(app.utf8), owner: owner.publicKey, registration), sequence: sequence, by: owner),
+            of: registration.deviceToken, timeout)
+    }
+
+    /// Puts another device token behind a handle. Its sender keys are replaced, too.
+    /// - Parameters: as of ``register(_:app:owner:sequence:timeout:)``.
+    /// - Throws: ``HandleRefused``, ``ClientError``.
+    public func rotate(
+        _ handle: Handle, to registration: HandleRequest.Registration, owner: Ed25519.PrivateKey,
+        sequence: UInt64 = TocsinClient.nextSequence, timeout: Duration = .seconds(180)
+    ) async throws {
+        _ = try await ask(
+            HandleRequest(.rotate(handle, registration), sequence: sequence, by: owner), of: handle.bytes, timeout)
+    }
+
+    /// Ends a handle: nobody can ring the phone by it any more.
+    /// - Parameters: as of ``register(_:app:owner:sequence:timeout:)``.
+    /// - Throws: ``HandleRefused``, ``ClientError``.
+    public func forget(
+        _ handle: Handle, owner: Ed25519.PrivateKey, sequence: UInt64 = TocsinClient.nextSequence,
+        timeout: Duration = .seconds(180)
+    ) async throws {
+        _ = try await ask(HandleRequest(.forget(handle), sequence: sequence, by: owner), of: handle.bytes, timeout)
+    }
+
+    /// The present Unix time in milliseconds: the sequence of a request made now.
+    public static var nextSequence: UInt64 { UInt64(max(0, UnixTime.milliseconds)) }
+
+    private func ask(_ request: HandleRequest, of address: [UInt8], _ timeout: Duration) async throws -> Handle {
+        let answer = try await send(.handle(request), of: address, toFirstNodeOnly: true, timeout: timeout)
+        guard answer.outcome.kind == .delivered, let handle = answer.handle else {
+            throw HandleRefused(outcome: answer.outcome)
+        }
+        return handle
+    }
+}

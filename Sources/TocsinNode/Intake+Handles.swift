@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Handles
+import Ingress
+import TNP
+import Time
+
+/// Handles (PROTOCOL §7): submissions by handle, and requests of handles' owners.
+extension Intake {
+    /// Looks up the handle of a submission, and takes the submission through the gates after the circuit's.
+    func take(_ submission: SubmissionByHandle, from connection: any SenderConnection) {
+        guard let circuit = connection.circuit, let handles else { return }
+        let start = MonotonicTime.now
+        do throws(Refusal) {
+            try admission.checkCircuit(circuit, at: start)
+        } catch {
+            return refuse(submission.request, error, on: connection)
+        }
+        handles.find(submission.handle, at: reading.unix) { [unowned self] found in
+            // A sender that has left sends the submission again.
+            guard !connection.isClosed, let circuit = connection.circuit else { return }
+            switch found {
+            case .entry(let entry): take(submission, entry, from: connection, on: circuit)
+            case .unknown:
+                // HTTP circuits are not charged: today's desktops ignore GONE.
+                let isCharged = connection.senderProtocol == .tnp
+                refuse(
+                    submission.request,
+                    Refusal(HandleEntry.unknown, goAway: isCharged ? admission.charge(circuit, at: .now) : nil),
+                    on: connection)
+            case .refused(let outcome): refuse(submission.request, Refusal(outcome), on: connection)
+            }
+        }
+    }
+
+    private func take(
+        _ submission: SubmissionByHandle, _ entry: HandleEntry, from connection: any SenderConnection,
+        on circuit: CircuitID
+    ) {
+        let start = MonotonicTime.now
+        let resolved: Submission
+        let app: (name: String, format: EnvelopeFormat)
+        do throws(Rejection) {
+            guard let found = senders?.rules.tnp.app(named: Array(entry.record.app.utf8)[...]) else {
+                throw Rejection(.unknownApp)
+            }
+            app = found
+            resolved = try submission.resolved(to: entry.record.registration, of: app)
+        } catch {
+            return refuse(
+                submission.request, Refusal(error.outcome, goAway: admission.charge(circuit, at: start)), on: connection
+            )
+        }
+        let use = HandleUse(
+            access: HandleAccess(owner: entry.record.owner, senderKeys: entry.record.registration.senderKeys),
+            unsaved: entry.isKnownToBeUsed(at: reading.unix) ? nil : submission.handle)
+        do throws(Refusal) {
+            try deliver(
+                resolved, app: app.name, format: app.format, by: use, from: connection, on: circuit, at: start)
+        } catch {
+            refuse(resolved, app: app.name, error, on: connection)
+        }
+    }
+
+    /// Performs what a handle's owner asks.
+    func perform(_ request: HandleRequest, from connection: any SenderConnection) {
+        guard let circuit = connection.circuit, let handles, let rules = senders?.rules.tnp else { return }
+        var app = ""
+        do throws(Refusal) {
+            try admission.admit(request, on: circuit, at: .now)
+            if case .register(let name, _, let registration) = request.action {
+                guard let named = rules.app(named: name[...]) else { throw Refusal(Rejection(.unknownApp).outcome) }
+                guard rules.routes.contains("\(named.name)/\(registration.magic.rawValue)") else {
+                    throw Refusal(Rejection(.platformNotConfigured).outcome)
+                }
+                app = named.name
+            }
+        } catch {
+            return refuse(request.request, error, on: connection)
+        }
+        handles.perform(request, app: app, at: reading.unix) { [unowned self] outcome, handle in
+            guard !connection.isClosed, let circuit = connection.circuit else { return }
+            if let handle { return connection.registered(request.request, handle) }
+            // Only its owner can know a handle and its sequence.
+            let isFault = outcome.reason == .notTheOwner || outcome.reason == .unknownHandle
+            refuse(
+                request.request, Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: .now) : nil),
+                on: connection)
+        }
+    }
+}

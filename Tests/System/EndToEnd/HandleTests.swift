@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+import TocsinClient
+
+@testable import TocsinNode
+
+/// Handles (PROTOCOL §7), with a real node and the stand-ins of Apple and Google.
+@Suite(.timeLimit(.minutes(2)))
+struct HandleTests {
+    private static let enabled = "[handles]\nenabled = true"
+
+    private func key(_ byte: UInt8) throws -> Ed25519.PrivateKey {
+        try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: byte, count: 32)))
+    }
+
+    private func ring(
+        _ pairing: PairingToken, _ client: TocsinClient, title: String = "Hi", signedBy key: Ed25519.PrivateKey? = nil
+    ) async throws -> Outcome {
+        let envelope = try Sealer(pairing).seal(
+            BisqNotification(kind: .trade, title: title, message: "", sentDate: 1).json)
+        return try await client.submit(envelope, signedBy: key)
+    }
+
+    @Test(arguments: [Magic.iOS, .iOSDev, .android])
+    func `a phone with a new device token rings again after ROTATE, without a new pairing`(magic: Magic) async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phone = Phone.new(magic, model: "phone")
+        await stage.services.register(phone)
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        // The desktop's pairing, which stays as it is.
+        let pairing = try PairingToken(phone.pairingToken(by: handle))
+        let senderKey = Ed25519.PrivateKey(ofSenderFor: pairing)
+        #expect(try await ring(pairing, client, signedBy: senderKey).kind == .delivered)
+
+        let renewed = await stage.services.giveNewDeviceToken(to: phone)
+        let gone = try await ring(pairing, client, signedBy: senderKey)
+        #expect(gone.kind == .gone && gone.reason == .unregistered)
+        try await client.rotate(handle, to: renewed.handleRegistration(), owner: owner)
+        #expect(try await ring(pairing, client, title: "Again", signedBy: senderKey).kind == .delivered)
+        let received = await stage.services.received.map(\.deviceToken)
+        #expect(received == [phone.deviceToken, renewed.deviceToken])
+        var state = PhoneState(renewed)
+        let last = try #require(await stage.services.received.last)
+        #expect("\(state.receive(last))".contains("Again"))
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a resend stays a resend across ROTATE`() async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let pairing = try PairingToken(phone.pairingToken(by: handle))
+        let envelope = try Sealer(pairing).seal(Array("{}".utf8))
+        let first = try await client.submit(envelope)
+        let renewed = await stage.services.giveNewDeviceToken(to: phone)
+        try await client.rotate(handle, to: renewed.handleRegistration(), owner: owner)
+        let second = try await client.submit(envelope)
+        #expect(first.kind == .delivered && second.kind == .delivered)
+        #expect(first.providerID == second.providerID)
+        #expect(await stage.services.received.count == 1)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a forged or replayed request of an owner changes nothing`() async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let (phone, other) = (Phone.new(.iOS, model: "phone"), Phone.new(.iOS, model: "other"))
+        for phone in [phone, other] { await stage.services.register(phone) }
+        let handle = try await client.register(phone.handleRegistration(), owner: owner, sequence: 10)
+        func refusal(_ body: () async throws -> Void) async throws -> Reason? {
+            do {
+                try await body()
+                return nil
+            } catch let error as TocsinClient.HandleRefused {
+                return error.outcome.reason
+            }
+        }
+        let thief = try key(2)
+        #expect(
+            try await refusal { try await client.rotate(handle, to: other.handleRegistration(), owner: thief) }
+                == .notTheOwner)
+        #expect(try await refusal { try await client.forget(handle, owner: thief) } == .notTheOwner)
+        // Answered as before, because the bytes are the same.
+        try await client.rotate(handle, to: other.handleRegistration(), owner: owner, sequence: 11)
+        try await client.rotate(handle, to: other.handleRegistration(), owner: owner, sequence: 11)
+        try await client.rotate(handle, to: phone.handleRegistration(), owner: owner, sequence: 12)
+        #expect(
+            try await refusal {
+                try await client.rotate(handle, to: other.handleRegistration(), owner: owner, sequence: 11)
+            } == .notTheOwner)
+        let pairing = try PairingToken(phone.pairingToken(by: handle))
+        #expect(try await ring(pairing, client).kind == .delivered)
+        #expect(await stage.services.received.map(\.deviceToken) == [phone.deviceToken])
+
+        try await client.forget(handle, owner: owner, sequence: 13)
+        try await client.forget(handle, owner: owner, sequence: 13)
+        let gone = try await ring(pairing, client)
+        #expect(gone.kind == .gone && gone.reason == .unknownHandle)
+        // Who has recorded the REGISTER cannot revive the handle.
+        #expect(
+            try await refusal {
+                _ = try await client.register(phone.handleRegistration(), owner: owner, sequence: 10)
+            } == .notTheOwner)
+        let unknown = try #require(Handle([UInt8](repeating: 7, count: 32)))
+        #expect(try await refusal { try await client.forget(unknown, owner: owner) } == .unknownHandle)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `only listed senders and the owner ring a handle with sender keys`() async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner, first, second) = (stage.client(), try key(1), try key(2), try key(3))
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let handle = try await client.register(
+            phone.handleRegistration(senderKeys: [first.publicKey, second.publicKey]), owner: owner)
+        let pairing = try PairingToken(phone.pairingToken(by: handle))
+        for key in [first, second, owner] {
+            #expect(try await ring(pairing, client, signedBy: key).kind == .delivered)
+        }
+        #expect(try await ring(pairing, client).reason == .senderKeyRequired)
+        #expect(try await ring(pairing, client, signedBy: try key(4)).reason == .senderKeyMismatch)
+        // The device token is bound to the owner, so that neither a sender who knows it nor another owner gets around the list.
+        #expect(try await ring(phone.pairing, client).reason == .senderKeyRequired)
+        #expect(try await ring(phone.pairing, client, signedBy: first).reason == .senderKeyMismatch)
+        let stranger = try key(5)
+        let other = try await client.register(phone.handleRegistration(), owner: stranger)
+        let refused = try await ring(try PairingToken(phone.pairingToken(by: other)), client, signedBy: stranger)
+        #expect(refused.reason == .senderKeyMismatch)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `many handles of a device token share its allowance`() async throws {
+        let stage = Stage()
+        let limits = "[limits]\ndevice_burst = 3\ndevice_per_minute = 1"
+        try await stage.start(gates: limits, more: Self.enabled)
+        let client = stage.client()
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        var outcomes: [Outcome.Kind] = []
+        for number in 1...4 as ClosedRange<UInt8> {
+            // The owner's key is that of the binding for all of them.
+            let handle = try await client.register(
+                phone.handleRegistration(), app: number.isMultiple(of: 2) ? "bisq" : "", owner: try key(1),
+                sequence: UInt64(number))
+            outcomes.append(try await ring(try PairingToken(phone.pairingToken(by: handle)), client).kind)
+        }
+        #expect(outcomes == [.delivered, .delivered, .delivered, .retry])
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a restart keeps handles, and no file of the state directory has a device token`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phones = [Phone.new(.iOS, model: "phone"), Phone.new(.android, model: "phone")]
+        var pairings: [PairingToken] = []
+        var tokens: [String] = []
+        for phone in phones {
+            await stage.services.register(phone)
+            let handle = try await client.register(phone.handleRegistration(), owner: owner)
+            pairings.append(try PairingToken(phone.pairingToken(by: handle)))
+            #expect(try await ring(pairings.last!, client).kind == .delivered)
+            let renewed = await stage.services.giveNewDeviceToken(to: phone)
+            try await client.rotate(handle, to: renewed.handleRegistration(), owner: owner)
+            tokens += [phone.deviceToken, renewed.deviceToken]
+        }
+        // While the node runs, so that the write-ahead logs are searched, too.
+        try expectNoFile(
+            of: "\(stage.directory)/state", containsAnyOf: tokens + pairings.map { Hex.encode($0.address) })
+        _ = await stage.stopNode()
+        try await stage.startNode(stage.configuration(endpoints, more: Self.enabled))
+        for pairing in pairings { #expect(try await ring(pairing, client, title: "2").kind == .delivered) }
+        try expectNoFile(
+            of: "\(stage.directory)/state", containsAnyOf: tokens + pairings.map { Hex.encode($0.address) })
+        await client.close()
+        await stage.end()
+    }
+
+    private func expectNoFile(of directory: String, containsAnyOf texts: [String]) throws {
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory)
+        #expect(names.contains("handles.sqlite-wal"))
+        for name in names {
+            guard let content = FileManager.default.contents(atPath: "\(directory)/\(name)") else { continue }
+            for text in texts {
+                let forms = [Data(text.utf8), Data(text.uppercased().utf8), Hex.decode(text).map { Data($0) }]
+                #expect(!forms.compactMap(\.self).contains { content.range(of: $0) != nil }, "\(name)")
+            }
+        }
+    }
+
+    @Test func `desktops of today ring a phone by handle over HTTP`() async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        func post(_ path: String) async throws -> HTTPAnswer {
+            try await stage.ask(RequestBytes.post(path, RequestBytes.push(RequestBytes.pipe("BisqMessageAndroid"))))
+        }
+        let path = "/v1/handle/\(Hex.encode(handle.bytes))"
+        #expect(try await post(path).status == 200)
+        // A pairing token for Android makes a desktop of today take the handle for a device token.
+        let androidToken = phone.pairingToken(by: handle).replacing("iOS|", with: "android|")
+        let envelope = try Sealer(try PairingToken(androidToken)).seal(Array("{}".utf8))
+        let relayed = try await stage.ask(BisqRelayRequest(envelope).bytes(host: "localhost"))
+        #expect(relayed.status == 200 && String(decoding: relayed.body, as: UTF8.self) == "success")
+        #expect(await stage.services.received.map(\.deviceToken) == [phone.deviceToken, phone.deviceToken])
+
+        let unknown = try await post("/v1/handle/\(String(repeating: "0", count: 64))")
+        #expect(unknown.status == 400)
+        #expect(String(decoding: unknown.body, as: UTF8.self).contains("\"isUnregistered\":true"))
+        #expect(try await post("/v1/handle/abc").status == 400)
+        // The phone has another device token: the desktop must keep its registration until the owner rotates the handle.
+        let renewed = await stage.services.giveNewDeviceToken(to: phone)
+        for path in [path, "/v1/fcm/device/\(handle.text)"] {
+            let gone = try await post(path)
+            #expect(gone.status == 400)
+            #expect(String(decoding: gone.body, as: UTF8.self).contains("\"isUnregistered\":false"))
+        }
+        try await client.rotate(handle, to: renewed.handleRegistration(), owner: owner)
+        #expect(try await post(path).status == 200)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a node that keeps no handles says so`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let client = stage.client()
+        let phone = Phone.new(.iOS, model: "phone")
+        let error = await #expect(throws: (any Error).self) {
+            try await client.register(phone.handleRegistration(), owner: try key(1))
+        }
+        #expect("\(try #require(error))".contains("this node keeps none"))
+        let pairing = try PairingToken(phone.pairingToken(by: try #require(Handle([UInt8](repeating: 7, count: 32)))))
+        let other = stage.client()
+        #expect(try await ring(pairing, other).reason == .unsupportedField)
+        let answer = try await stage.ask(
+            BisqRelayRequest(try Sealer(pairing).seal(Array("{}".utf8))).bytes(host: "localhost"))
+        #expect(answer.status == 400)
+        await client.close()
+        await other.close()
+        await stage.end()
+    }
+
+    @Test func `REGISTER needs the proof of work of an unproven device token`() async throws {
+        let stage = Stage()
+        try await stage.start(gates: "[puzzle]\nmode = \"always\"", more: Self.enabled)
+        let (client, lazy) = (
+            stage.client(), stage.client(TocsinClient.Options(nodes: [stage.socket], workLimit: .zero, patience: .zero))
+        )
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let error = await #expect(throws: TocsinClient.HandleRefused.self) {
+            try await lazy.register(phone.handleRegistration(), owner: try key(1))
+        }
+        #expect(error?.outcome.reason == .proofRequired)
+        let handle = try await client.register(phone.handleRegistration(), owner: try key(1))
+        #expect(try await ring(try PairingToken(phone.pairingToken(by: handle)), client).kind == .delivered)
+        for client in [client, lazy] { await client.close() }
+        await stage.end()
+    }
+}

@@ -317,8 +317,13 @@ package struct Admission: ~Copyable {
         guard settings.senders != .off, let key = access?.owner[...] ?? submission.envelope.signature?.key else {
             return 0
         }
-        // Includes the device token, so that the hash does not reveal whether two phones have the same sender.
-        return TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, key, label: 2) })
+        return sender(key, of: token)
+    }
+
+    /// The keyed hash of a key that a device token is bound to. Includes the device token, so that the hash does not
+    /// reveal whether two phones have the same sender.
+    private func sender(_ key: Bytes, of token: UInt64) -> UInt64 {
+        TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, key, label: 2) })
     }
 
     /// Checks what an unproven device token requires: effort, room in the circuit's abuse account, and the shared
@@ -593,6 +598,13 @@ extension Admission {
     /// as an Apple token, then the hash as a Google token.
     package static func hashes(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
+    }
+
+    /// Unbinds a phone from the owner of its handle, who has ended the handle.
+    package mutating func unbind(_ phone: HandleRequest.Registration, app: String, from owner: [UInt8]) {
+        let token = Self.name(of: phone.deviceToken[...], magic: phone.magic, app: app, under: hash)
+        guard tokens[token]?.sender == sender(owner[...], of: token) else { return }
+        change(token) { $0.unbind() }
     }
 
     /// Unbinds these device tokens from their sender keys. The next signed submission that is delivered to one binds it

@@ -21,6 +21,25 @@ package final class HandleStore: Sendable {
         }
     }
 
+    /// The answer to a request of an owner.
+    package struct Answer: Sendable {
+        /// What became of the request.
+        package let outcome: Outcome
+        /// The handle, if the request was accepted.
+        package let handle: Handle?
+        /// What stood behind the handle, if the request has ended it.
+        package let ended: HandleEntry.Record?
+
+        init(outcome: Outcome, handle: Handle?, ended: HandleEntry.Record?) {
+            self.outcome = outcome
+            self.handle = handle
+            self.ended = ended
+        }
+
+        /// An answer that changes nothing.
+        package init(_ outcome: Outcome) { self.init(outcome: outcome, handle: nil, ended: nil) }
+    }
+
     /// Retry-after when the store is full, in milliseconds.
     private static let fullRetry: UInt32 = 60_000
 
@@ -55,24 +74,25 @@ package final class HandleStore: Sendable {
     /// - Parameters:
     ///   - app: the name of the app that a REGISTER names.
     ///   - now: Unix time in seconds.
-    /// - Returns: the outcome, with the handle if the request was accepted.
     package func perform(
         _ request: HandleRequest, app: String, _ limits: Limits, at now: Int64,
         isolation: isolated (any Actor)? = #isolation
-    ) async throws(StoreError) -> (Outcome, Handle?) {
+    ) async throws(StoreError) -> Answer {
         let keys = keys
         let handle =
             switch request.action {
             case .register(_, let owner, let registration): keys.handle(app: app, registration, owner: owner)
             case .rotate(let handle, _), .forget(let handle): handle
             }
-        let outcome = try await database.run { connection in
+        return try await database.run { connection in
             var outcome = Outcome.delivered()
+            var ended: HandleEntry.Record?
             try connection.transaction {
                 let present = try Self.entry(of: handle, keys, limits, now, connection)
                 switch HandleEntry.change(request, app: app, present, at: now) {
                 case .none(let unchanged): outcome = unchanged
                 case .store(let entry):
+                    if entry.state == .forgotten { ended = present?.record }
                     guard try present != nil || Self.makeRoom(limits, connection) else {
                         outcome = .retry(.nodeBusy, after: Self.fullRetry)
                         return
@@ -82,9 +102,8 @@ package final class HandleStore: Sendable {
                         [keys.name(of: handle), keys.seal(entry.record, of: handle), entry.state.rawValue, entry.time])
                 }
             }
-            return outcome
+            return Answer(outcome: outcome, handle: outcome.kind == .delivered ? handle : nil, ended: ended)
         }
-        return (outcome, outcome.kind == .delivered ? handle : nil)
     }
 
     /// Records that the phones behind these handles were rung with DELIVERED.

@@ -74,6 +74,14 @@ public struct PairingToken: Sendable, Redacted {
     /// What the sender addresses the phone by: the bytes of the handle, or else the UTF-8 bytes of the device token.
     public var address: [UInt8] { handle?.bytes ?? Array(deviceToken.utf8) }
 
+    /// The text of the same pairing by a handle, which contains the key.
+    public func text(by handle: Handle) -> String {
+        let bytes = key.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        let keyText = defaultFormat == .pipe ? bytes : Base64.encode(bytes)
+        return [magic.rawValue, descriptor, String(decoding: keyText, as: UTF8.self), handle.text].joined(
+            separator: "|")
+    }
+
     private static func handle(_ text: Substring) throws(FormatError) -> Handle? {
         guard text.hasPrefix(Handle.prefix) else { return nil }
         guard let handle = Handle(text: String(text)) else {

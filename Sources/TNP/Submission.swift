@@ -59,10 +59,16 @@ extension Ed25519.PrivateKey {
     /// Derives the sender key of a pairing (PROTOCOL §3). Every desktop with the pairing derives the same key, so none has
     /// to store it. It reveals nothing about the pairing's key to the node.
     public init(ofSenderFor pairing: PairingToken) {
-        let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
-        let seed = BLAKE2b.hash256(Array("tnp1-sender-seed".utf8) + pairing.address, key: key).bytes
-        guard let made = Ed25519.PrivateKey(seed: seed) else { preconditionFailure("a seed is 32 bytes") }
+        guard let made = Ed25519.PrivateKey(seed: Self.senderSeed(of: pairing)) else {
+            preconditionFailure("a seed is 32 bytes")
+        }
         self = made
+    }
+
+    /// The seed of the sender key of a pairing, 32 bytes.
+    package static func senderSeed(of pairing: PairingToken) -> [UInt8] {
+        let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        return BLAKE2b.hash256(Array("tnp1-sender-seed".utf8) + pairing.address, key: key).bytes
     }
 }
 

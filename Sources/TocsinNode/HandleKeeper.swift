@@ -22,7 +22,7 @@ final class HandleKeeper: @unchecked Sendable {
     }
 
     private typealias LookupResult = (Found) -> Void
-    private typealias RequestResult = (Outcome, Handle?) -> Void
+    private typealias RequestResult = (HandleStore.Answer) -> Void
 
     /// Maximum number of callers that wait for the store.
     private static let maximumWaiting = 2000
@@ -78,22 +78,21 @@ final class HandleKeeper: @unchecked Sendable {
     /// - Parameters:
     ///   - app: the name of the app that a REGISTER names.
     ///   - now: Unix time in seconds.
-    ///   - result: receives the outcome, with the handle if the request was accepted.
     func perform(
-        _ request: HandleRequest, app: String, at now: Int64, _ result: @escaping (Outcome, Handle?) -> Void
+        _ request: HandleRequest, app: String, at now: Int64, _ result: @escaping (HandleStore.Answer) -> Void
     ) {
-        guard let number = start() else { return result(Self.busy, nil) }
+        guard let number = start() else { return result(HandleStore.Answer(Self.busy)) }
         requests[number] = result
         let limits = limits
         Task(executorPreference: loop) {
-            let answer: (Outcome, Handle?)
+            let answer: HandleStore.Answer
             do {
                 answer = try await self.store.perform(request, app: app, limits, at: now)
             } catch {
-                answer = (self.failed(error), nil)
+                answer = HandleStore.Answer(self.failed(error))
             }
             self.end()
-            self.requests.removeValue(forKey: number)?(answer.0, answer.1)
+            self.requests.removeValue(forKey: number)?(answer)
         }
     }
 

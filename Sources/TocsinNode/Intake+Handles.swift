@@ -79,9 +79,14 @@ extension Intake {
         } catch {
             return refuse(request.request, error, on: connection)
         }
-        handles.perform(request, app: app, at: reading.unix) { [unowned self] outcome, handle in
+        handles.perform(request, app: app, at: reading.unix) { [unowned self] answer in
+            if let ended = answer.ended {
+                // Who rings the phone by its device token again is not the owner of the handle.
+                admission.unbind(ended.registration, app: ended.app, from: ended.owner)
+            }
             guard !connection.isClosed, let circuit = connection.circuit else { return }
-            if let handle { return connection.registered(request.request, handle) }
+            if let handle = answer.handle { return connection.registered(request.request, handle) }
+            let outcome = answer.outcome
             // Only its owner can know a handle and its sequence.
             let isFault = outcome.reason == .notTheOwner || outcome.reason == .unknownHandle
             refuse(

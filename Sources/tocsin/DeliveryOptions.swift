@@ -7,16 +7,7 @@ extension EnvelopeFormat: ExpressibleByArgument {}
 
 /// The options of all commands that send a notification: through which node, and how.
 struct DeliveryOptions: ParsableArguments {
-    @Option(
-        name: .customLong("node"),
-        help: "The node's onion address and port. Repeat it for further nodes; the first one is preferred.")
-    var nodes: [String]
-
-    @Option(help: "tor's SOCKS port.")
-    var tor: String = "127.0.0.1:9050"
-
-    @Flag(help: "Connect without tor.")
-    var direct = false
+    @OptionGroup var connection: ConnectionOptions
 
     @Option(help: "The name of an app of the node. Default: its first app.")
     var app: String = ""
@@ -35,12 +26,6 @@ struct DeliveryOptions: ParsableArguments {
             """)
     var queue = false
 
-    @Option(help: "Seconds until the command gives up.")
-    var timeout: Int = 120
-
-    @Option(help: "Maximum seconds of computing if the node requires proof of work; 0: none.")
-    var maxWork: Int = 60
-
     @Flag(help: "Do not sign. The node rejects unsigned notifications to a phone that is bound to a sender key.")
     var noKey = false
 
@@ -50,21 +35,4 @@ struct DeliveryOptions: ParsableArguments {
             AES-GCM). Default: sealed if the key in the pairing token is Base64 of 32 bytes, else pipe.
             """)
     var format: EnvelopeFormat?
-
-    @Option(
-        help: """
-            The file with a site's key, as created by tocsin site key: the node then applies the rate of this site, \
-            and requires no proof of work.
-            """, completion: .file())
-    var siteKey: String?
-
-    @OptionGroup var onionKey: OnionKeyOption
-
-    func validate() throws {
-        guard !nodes.isEmpty else { throw ValidationError("--node is required") }
-        guard !direct || onionKey.onionKey == nil else {
-            throw ValidationError("--onion-key requires an onion, which --direct cannot reach")
-        }
-        guard maxWork >= 0 else { throw ValidationError("--max-work must not be negative") }
-    }
 }

@@ -19,7 +19,8 @@ struct SimulateCommand: AsyncParsableCommand {
             users tap every alert.
 
             --fault sets faults of the stand-ins at the start; lines of the same form on standard input change them \
-            later.
+            later. The line `new-token MODEL` gives a phone with a pairing token another device token, and prints its new \
+            pairing token; the old device token is no longer registered.
 
             FAULTS
             \(FaultDirective.help)
@@ -31,6 +32,7 @@ struct SimulateCommand: AsyncParsableCommand {
               tocsin simulate --fault 'apns-production goaway-every=500 reset=10:7 latency=exponential:50'
               tocsin simulate --fault 'fcm error=20:503:UNAVAILABLE:30 error=5:500' --fault 'apns-development stall'
               (sleep 30; echo 'kill fcm'; sleep 5; echo 'restart fcm') | tocsin simulate
+              (sleep 60; echo 'new-token iPhone 15') | tocsin simulate
             """)
 
     @Option(help: "The directory for credentials and configuration.")
@@ -76,15 +78,12 @@ struct SimulateCommand: AsyncParsableCommand {
             Phone.new(.android, model: "Galaxy S24", app: .bisqConnect),
         ]
         for phone in phones { await services.register(phone) }
+        let owned = OwnedPhones(phones)
         let (notifications, arrivals) = AsyncStream.makeStream(of: ReceivedNotification.self)
         await services.observe { arrivals.yield($0) }
         let display = Task {
-            var states = Dictionary(uniqueKeysWithValues: phones.map { ($0.deviceToken, PhoneState($0)) })
             for await received in notifications {
-                guard let reaction = states[received.deviceToken]?.receive(received),
-                    let phone = phones.first(where: { $0.deviceToken == received.deviceToken })
-                else { continue }
-                Terminal.print("\(phone.model): \(reaction)")
+                if let line = await owned.receive(received) { Terminal.print(line) }
             }
         }
         Terminal.print("node configuration: \(directory)/tocsin.toml")
@@ -96,7 +95,7 @@ struct SimulateCommand: AsyncParsableCommand {
                 "  \(registration.platform.rawValue) \(registration.deviceToken) \(registration.symmetricKeyBase64)")
         }
         let commands = Task {
-            for await line in inputLines() { Terminal.print(await Self.execute(line, services)) }
+            for await line in inputLines() { Terminal.print(await Self.execute(line, services, owned)) }
         }
         await stop.wait()
         commands.cancel()
@@ -124,9 +123,14 @@ struct SimulateCommand: AsyncParsableCommand {
 
     /// Executes a line of standard input.
     /// - Returns: the reply.
-    private static func execute(_ text: String, _ services: SimulatedServices) async -> String {
+    private static func execute(_ text: String, _ services: SimulatedServices, _ phones: OwnedPhones) async -> String {
         let words = text.split(whereSeparator: \.isWhitespace)
         if words.isEmpty { return "" }
+        if words[0] == "new-token" {
+            let model = words.dropFirst().joined(separator: " ")
+            return await phones.giveNewDeviceToken(to: model, services)
+                ?? "nothing changed: no phone with a pairing token is named \(TerminalText.line(model))"
+        }
         if words == ["help"] { return FaultDirective.help }
         do {
             try await services.apply(try FaultDirective(text))
@@ -134,6 +138,30 @@ struct SimulateCommand: AsyncParsableCommand {
         } catch {
             return "nothing changed: \(error)"
         }
+    }
+}
+
+/// The simulated phones, as their users see them.
+private actor OwnedPhones {
+    private var phones: [(phone: Phone, state: PhoneState)]
+
+    init(_ phones: [Phone]) { self.phones = phones.map { ($0, PhoneState($0)) } }
+
+    /// Passes a notification to its phone.
+    /// - Returns: what the phone does; `nil` if it is for no phone.
+    func receive(_ received: ReceivedNotification) -> String? {
+        guard let index = phones.firstIndex(where: { $0.phone.deviceToken == received.deviceToken }) else { return nil }
+        return "\(phones[index].phone.model): \(phones[index].state.receive(received))"
+    }
+
+    /// Gives a phone another device token.
+    /// - Returns: its new pairing token; `nil` if no phone with a pairing token has this model.
+    func giveNewDeviceToken(to model: String, _ services: SimulatedServices) async -> String? {
+        guard let index = phones.firstIndex(where: { $0.phone.model == model && $0.phone.app.usesPairingToken }) else {
+            return nil
+        }
+        phones[index].phone = await services.giveNewDeviceToken(to: phones[index].phone)
+        return phones[index].phone.pairingToken
     }
 }
 

@@ -20,7 +20,7 @@ struct Tocsin: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             InitCommand.self, CheckCommand.self, RunCommand.self, OnionCommand.self, KeysCommand.self, SendCommand.self,
-            PairCommand.self, UnbindCommand.self, SiteCommand.self, StateCommand.self, SimulateCommand.self,
-            DemoCommand.self,
+            PairCommand.self, RegisterCommand.self, RotateCommand.self, ForgetCommand.self, UnbindCommand.self,
+            SiteCommand.self, StateCommand.self, SimulateCommand.self, DemoCommand.self,
         ])
 }

@@ -34,7 +34,8 @@ func use(_ message: Message) {
     case .welcome(let welcome): written.append(welcome)
     case .submit(let fields):
         for format in EnvelopeFormat.allCases {
-            guard let submission = try? fields.checked(format: format) else { continue }
+            let phone = fields.handle.map { _ in (magic: Magic.iOS, deviceToken: Array("ab".utf8)) }
+            guard let submission = try? fields.checked(format: format, phone: phone) else { continue }
             written.append(submission)
             submission.envelope.appendDeliveredJSON(format: format, messageMagic: [], to: &written)
             precondition(submission.envelope.apnsID.count == 36)
@@ -43,6 +44,11 @@ func use(_ message: Message) {
     case .ping(let opaque), .pong(let opaque): written.append(pong: opaque)
     case .puzzle(let puzzle): written.append(puzzle)
     case .goAway(let goAway): written.append(goAway)
+    case .handleRequest(let fields):
+        guard let request = try? fields.checked() else { break }
+        written.append(request)
+        precondition(!request.isSigned(by: []))
+    case .registered(let result): written.append(result)
     case .authentication(let authentication):
         written.append(authentication)
         precondition(!authentication.isValid(seed: [], onion: []))

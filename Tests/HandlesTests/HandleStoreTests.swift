@@ -48,10 +48,10 @@ import Testing
     @Test func `the same registration has the same handle, and any other a different one`() async throws {
         let store = try open()
         let handles = try await [
-            store.perform(register(1), app: "bisq", limits, at: start).1,
-            store.perform(register(1, sequence: 2), app: "bisq", limits, at: start).1,
-            store.perform(register(2), app: "bisq", limits, at: start).1,
-            store.perform(register(1), app: "haveno", limits, at: start).1,
+            store.perform(register(1), app: "bisq", limits, at: start).handle,
+            store.perform(register(1, sequence: 2), app: "bisq", limits, at: start).handle,
+            store.perform(register(2), app: "bisq", limits, at: start).handle,
+            store.perform(register(1), app: "haveno", limits, at: start).handle,
         ].compactMap(\.self)
         #expect(handles.count == 4 && handles[0] == handles[1])
         #expect(Set(handles).count == 3)
@@ -64,7 +64,7 @@ import Testing
         let registration = phone(1, senderKeys: keys)
         let request = HandleRequest(
             .register(app: [], owner: owner().publicKey, registration), sequence: .max, by: owner())
-        let handle = try #require(try await store.perform(request, app: "bisq", limits, at: start).1)
+        let handle = try #require(try await store.perform(request, app: "bisq", limits, at: start).handle)
         await store.close()
         store = try open()
         let entry = try #require(try await store.find(handle, limits, at: start))
@@ -76,8 +76,8 @@ import Testing
 
     @Test func `an altered row, or that of another handle, is not opened`() async throws {
         let store = try open()
-        let first = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).1)
-        let second = try #require(try await store.perform(register(2), app: "bisq", limits, at: start).1)
+        let first = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).handle)
+        let second = try #require(try await store.perform(register(2), app: "bisq", limits, at: start).handle)
         await store.close()
         let connection = try Connection("\(directory)/handles.sqlite")
         let rows = try connection.all("SELECT name, sealed FROM handles") { ($0.bytes(0), $0.bytes(1)) }
@@ -104,7 +104,7 @@ import Testing
 
     @Test func `a handle that is not rung within ten minutes of REGISTER is dropped`() async throws {
         let store = try open()
-        let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).1)
+        let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).handle)
         #expect(try await store.find(handle, limits, at: start + 599) != nil)
         #expect(try await store.find(handle, limits, at: start + 600) == nil)
         #expect(try await store.sweep(limits, at: start + 599) == 1)
@@ -116,7 +116,7 @@ import Testing
         async throws
     {
         let store = try open()
-        let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).1)
+        let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).handle)
         try await store.rang([handle], at: start + 60)
         let entry = try #require(try await store.find(handle, limits, at: start + day))
         #expect(entry.state == .confirmed && entry.time % day == 0)
@@ -131,12 +131,12 @@ import Testing
 
     @Test func `a ring keeps a handle, but does not revive an ended one`() async throws {
         let store = try open()
-        let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).1)
+        let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).handle)
         try await store.rang([handle], at: start)
         try await store.rang([handle], at: start + 9 * day)
         #expect(try await store.find(handle, limits, at: start + 15 * day) != nil)
         let forget = HandleRequest(.forget(handle), sequence: 2, by: owner())
-        #expect(try await store.perform(forget, app: "", limits, at: start + 15 * day).0.kind == .delivered)
+        #expect(try await store.perform(forget, app: "", limits, at: start + 15 * day).outcome.kind == .delivered)
         try await store.rang([handle], at: start + 15 * day)
         #expect(try await store.find(handle, limits, at: start + 15 * day) == nil)
         await end(store)
@@ -148,15 +148,17 @@ import Testing
         let store = try open()
         var handles: [Handle] = []
         for number in 1...3 {
-            handles.append(try #require(try await store.perform(register(number), app: "a", limits, at: start).1))
+            handles.append(try #require(try await store.perform(register(number), app: "a", limits, at: start).handle))
         }
-        let (full, none) = try await store.perform(register(4), app: "a", limits, at: start)
-        #expect(full.kind == .retry && full.reason == .nodeBusy && full.retryAfter > 0 && none == nil)
+        let full = try await store.perform(register(4), app: "a", limits, at: start)
+        #expect(full.outcome.kind == .retry && full.outcome.reason == .nodeBusy && full.outcome.retryAfter > 0)
+        #expect(full.handle == nil)
         // A request for a known handle needs no room.
-        #expect(try await store.perform(register(1, sequence: 2), app: "a", limits, at: start).1 == handles[0])
+        #expect(try await store.perform(register(1, sequence: 2), app: "a", limits, at: start).handle == handles[0])
         let forget = HandleRequest(.forget(handles[1]), sequence: 2, by: owner())
-        #expect(try await store.perform(forget, app: "", limits, at: start).1 == handles[1])
-        #expect(try await store.perform(register(4), app: "a", limits, at: start).1 != nil)
+        let ended = try await store.perform(forget, app: "", limits, at: start)
+        #expect(ended.handle == handles[1] && ended.ended?.registration == phone(2))
+        #expect(try await store.perform(register(4), app: "a", limits, at: start).handle != nil)
         for handle in [handles[0], handles[2]] { #expect(try await store.find(handle, limits, at: start) != nil) }
         await end(store)
     }

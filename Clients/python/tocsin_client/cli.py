@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: the options and exit codes of ``tocsin send`` and ``tocsin pair``."""
+"""The command line: the options and exit codes of ``tocsin send``, ``pair``, ``register``, ``rotate`` and ``forget``."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import contextlib
+import os
 import sys
 import unicodedata
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn, TypeVar
 
 from .client import TocsinClient
 from .options import Address, Progress
 from .envelope import LONGEST_TTL, Format, Magic
 from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, RejectionError, SubmissionError
+from .handle import Handle, HandleOwner, HandleOwnerError, HandleRefused
 from .notification import BisqNotification, NotificationType
 from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, is_onion_label
 from .outcome import Kind, Outcome
@@ -23,6 +26,8 @@ from .site_key import SiteKey, SiteKeyError
 
 DELIVERED, FAILURE, USAGE, REJECTED, UNREACHABLE, TRY_LATER, GONE, CONFIGURATION = 0, 1, 64, 65, 69, 75, 76, 78
 LONGEST_TEXT = 16 * 1024
+
+T = TypeVar("T")
 
 EXIT_CODES = """\
 exit codes:
@@ -104,7 +109,54 @@ def _parser() -> _Parser:
     erase.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     _delivery_options(erase)
     erase.set_defaults(run=_pair_erase)
+
+    register = commands.add_parser(
+        "register", help="get a handle for a phone, to give to desktops in place of its device token",
+        formatter_class=raw, epilog=EXIT_CODES
+        + "\nexample:\n  tocsin_client register - --owner phone.key --node ADDRESS.onion:7077 < pairing > by-handle\n",
+    )
+    _pairing_argument(register)
+    register.add_argument("--app", default="", help="the name of an app of the node; default: its first app")
+    _handle_options(register, sender_keys=True)
+    register.set_defaults(run=_register)
+    rotate = commands.add_parser(
+        "rotate", help="put a phone's new device token behind its handle", formatter_class=raw, epilog=EXIT_CODES
+        + "\nexample:\n  tocsin_client rotate - --handle @by-handle --owner phone.key --node ADDRESS.onion:7077 < pairing\n",
+    )
+    _pairing_argument(rotate)
+    _handle_argument(rotate)
+    _handle_options(rotate, sender_keys=True)
+    rotate.set_defaults(run=_rotate)
+    forget = commands.add_parser(
+        "forget", help="end a handle: nobody can ring the phone by it any more", formatter_class=raw, epilog=EXIT_CODES
+        + "\nexample:\n  tocsin_client forget --handle @by-handle --owner phone.key --node ADDRESS.onion:7077\n",
+    )
+    _handle_argument(forget)
+    _handle_options(forget, sender_keys=False)
+    forget.set_defaults(run=_forget)
     return parser
+
+
+def _handle_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--handle", required=True,
+        help="the handle, or a pairing token with it; @FILE reads it from a file, where other users of this machine cannot "
+        "see it",
+    )
+
+
+def _handle_options(parser: argparse.ArgumentParser, sender_keys: bool) -> None:
+    parser.add_argument(
+        "--owner", required=True, metavar="FILE",
+        help="the file of the owner's private key; register creates it from the pairing token if it does not exist",
+    )
+    if sender_keys:
+        parser.add_argument(
+            "--sender-key", action="append", default=[], metavar="KEY",
+            help="the public key, in Base64, of a sender that may ring the phone besides the owner; give it again for "
+            "further ones, up to 8; default: whoever has the handle may",
+        )
+    _connection_options(parser)
 
 
 def _pairing_argument(parser: argparse.ArgumentParser) -> None:
@@ -115,31 +167,17 @@ def _pairing_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _delivery_options(parser: argparse.ArgumentParser) -> None:
+def _connection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--node", action="append", required=True, metavar="ADDRESS:PORT",
         help="the node's onion address and port; give it again for further nodes, the preferred one first",
     )
     parser.add_argument("--tor", default="127.0.0.1:9050", metavar="ADDRESS:PORT", help="tor's SOCKS port")
     parser.add_argument("--direct", action="store_true", help="connect without tor")
-    parser.add_argument("--app", default="", help="the name of an app of the node; default: its first app")
-    parser.add_argument(
-        "--ttl", type=int, default=LONGEST_TTL,
-        help="seconds that Apple or Google may store the notification for a phone that is offline; 0: now or never",
-    )
-    parser.add_argument(
-        "--queue", action="store_true", help="exit as soon as the node has stored the notification, if it can do that"
-    )
     parser.add_argument("--timeout", type=int, default=120, help="seconds until the command gives up; default 120")
     parser.add_argument(
         "--max-work", type=int, default=60,
         help="maximum seconds of computing if the node requires proof of work; 0: none; default 60",
-    )
-    parser.add_argument("--no-key", action="store_true", help="do not sign")
-    parser.add_argument(
-        "--format", type=Format, metavar="FORMAT",
-        help="the format that the phone's app decrypts: pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: sealed "
-        "if the key in the pairing token is Base64 of 32 bytes, else pipe",
     )
     parser.add_argument(
         "--site-key", metavar="FILE",
@@ -151,6 +189,24 @@ def _delivery_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tor-control", default="unix:/run/tor/control", metavar="ADDRESS", help="tor's control port, for --onion-key"
+    )
+
+
+def _delivery_options(parser: argparse.ArgumentParser) -> None:
+    _connection_options(parser)
+    parser.add_argument("--app", default="", help="the name of an app of the node; default: its first app")
+    parser.add_argument(
+        "--ttl", type=int, default=LONGEST_TTL,
+        help="seconds that Apple or Google may store the notification for a phone that is offline; 0: now or never",
+    )
+    parser.add_argument(
+        "--queue", action="store_true", help="exit as soon as the node has stored the notification, if it can do that"
+    )
+    parser.add_argument("--no-key", action="store_true", help="do not sign")
+    parser.add_argument(
+        "--format", type=Format, metavar="FORMAT",
+        help="the format that the phone's app decrypts: pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: sealed "
+        "if the key in the pairing token is Base64 of 32 bytes, else pipe",
     )
 
 
@@ -209,12 +265,113 @@ def _pair_erase(options: argparse.Namespace) -> int:
     return _deliver(options, pairing, BisqNotification(NotificationType.ERASE), sound=False)
 
 
+# Handles
+
+
+def _register(options: argparse.Namespace) -> int:
+    phone, sender_keys = _phone(options), _sender_keys(options)
+    try:
+        if not os.path.exists(options.owner):
+            HandleOwner.of(phone).save(options.owner)
+        owner = HandleOwner.read(options.owner)
+    except HandleOwnerError as error:
+        raise Failure(str(error), CONFIGURATION) from None
+    handle = _ask(options, lambda client: client.register(
+        phone, owner, app=options.app, sender_keys=sender_keys, timeout=options.timeout
+    ))
+    print(phone.with_handle(handle).reveal())
+    return DELIVERED
+
+
+def _rotate(options: argparse.Namespace) -> int:
+    handle, phone, sender_keys, owner = _handle(options), _phone(options), _sender_keys(options), _owner(options)
+    _ask(options, lambda client: client.rotate(
+        handle, phone, owner, sender_keys=sender_keys, timeout=options.timeout
+    ))
+    print("rotated")
+    return DELIVERED
+
+
+def _forget(options: argparse.Namespace) -> int:
+    handle, owner = _handle(options), _owner(options)
+    _ask(options, lambda client: client.forget(handle, owner, timeout=options.timeout))
+    print("forgotten")
+    return DELIVERED
+
+
+def _phone(options: argparse.Namespace) -> PairingToken:
+    phone = _pairing(options)
+    if phone.handle is not None:
+        raise Failure(
+            "this pairing token has a handle: give the one that the phone shows, with its device token", USAGE
+        )
+    return phone
+
+
+def _handle(options: argparse.Namespace) -> Handle:
+    text = "".join(_text(options.handle).splitlines())
+    try:
+        return Handle.parse(text.rpartition("|")[2])
+    except ValueError as error:
+        raise Failure(f"--handle must be a handle, or a pairing token with one: {error}", USAGE) from None
+
+
+def _owner(options: argparse.Namespace) -> HandleOwner:
+    try:
+        return HandleOwner.read(options.owner)
+    except HandleOwnerError as error:
+        raise Failure(str(error), CONFIGURATION) from None
+
+
+def _sender_keys(options: argparse.Namespace) -> list[bytes]:
+    try:
+        keys = [base64.b64decode(text, validate=True) for text in options.sender_key]
+    except ValueError:
+        keys = [b""]
+    if any(len(key) != 32 for key in keys):
+        raise Failure("--sender-key must be a public key: 44 characters of Base64", USAGE)
+    if len(keys) > 8:
+        raise Failure("a handle has at most 8 sender keys", USAGE)
+    return keys
+
+
+def _ask(options: argparse.Namespace, request: Callable[[TocsinClient], Awaitable[T]]) -> T:
+    if len(options.node) > 1:
+        raise Failure("a handle is kept by one node: give --node once", USAGE)
+    try:
+        return _with_client(options, request, "asking the node")
+    except HandleRefused as error:
+        text, outcome = _line(str(error)), error.outcome
+        if outcome.kind is Kind.GONE:
+            raise Failure(f"gone: {text}. Register the phone again", GONE) from None
+        if outcome.kind is Kind.RETRY:
+            raise Failure(f"try again {_when(outcome)}: {text} (reason {outcome.reason})", TRY_LATER) from None
+        raise Failure(f"rejected: {text} (reason {outcome.reason})", REJECTED) from None
+
+
 # Delivery
 
 
 def _deliver(
     options: argparse.Namespace, pairing: PairingToken, notification: BisqNotification, sound: bool
 ) -> int:
+    try:
+        envelope = pairing.seal(
+            notification, app=options.app, ttl=options.ttl, sound=sound, format=options.format
+        )
+    except RejectionError as error:
+        raise Failure(str(error), REJECTED) from None
+    outcome = _with_client(options, lambda client: client.submit(
+        envelope, signature=None if options.no_key else pairing.sign(envelope), timeout=options.timeout,
+        accept_queued=options.queue, returns_when_queued=options.queue,
+    ), "sending the notification")
+    return _report(outcome, pairing)
+
+
+def _with_client(
+    options: argparse.Namespace, work: Callable[[TocsinClient], Awaitable[T]], purpose: str
+) -> T:
+    """Runs ``work`` with a client for the nodes that the options name, and shows its progress."""
     nodes = [_node(text, options.direct) for text in options.node]
     if options.max_work < 0 or options.timeout < 0:
         raise Failure("--max-work and --timeout must not be negative", USAGE)
@@ -224,35 +381,26 @@ def _deliver(
         socks = None if options.direct else Address.parse(options.tor)
     except ValueError:
         raise Failure(f"--tor must be like 127.0.0.1:9050, not {options.tor}", USAGE) from None
-    try:
-        envelope = pairing.seal(
-            notification, app=options.app, ttl=options.ttl, sound=sound, format=options.format
-        )
-    except RejectionError as error:
-        raise Failure(str(error), REJECTED) from None
     key = _onion_key(options, nodes)
     try:
         site_key = SiteKey.read(options.site_key) if options.site_key else None
     except SiteKeyError as error:
         raise Failure(str(error), CONFIGURATION) from None
 
-    async def deliver() -> Outcome:
+    async def run() -> T:
         async with contextlib.AsyncExitStack() as stack:
             if key is not None:
                 await stack.enter_async_context(TemporaryOnionKey(key, options.tor_control))
             client = TocsinClient(
                 nodes, socks=socks, work_limit=options.max_work, site_key=site_key,
-                on_progress=_Display(options.direct),
+                on_progress=_Display(options.direct, purpose),
             )
             await stack.enter_async_context(client)
-            outcome = await client.submit(
-                envelope, signature=None if options.no_key else pairing.sign(envelope), timeout=options.timeout,
-                accept_queued=options.queue, returns_when_queued=options.queue,
-            )
-        return outcome
+            answer = await work(client)
+        return answer
 
     try:
-        outcome = asyncio.run(deliver())
+        return asyncio.run(run())
     except OnionKeyError as error:
         raise Failure(f"cannot give tor the onion's key: {error}", UNREACHABLE) from None
     except ConnectionRefusedForGood as error:
@@ -267,10 +415,9 @@ def _deliver(
         raise Failure(str(error), UNREACHABLE) from None
     finally:
         _Display.clear()
-    return _report(outcome)
 
 
-def _report(outcome: Outcome) -> int:
+def _report(outcome: Outcome, pairing: PairingToken) -> int:
     if outcome.left is not None and (outcome.left == 0 or outcome.reason == 200):
         full = f"; full allowance in {_seconds(outcome.full_in)}" if outcome.full_in is not None else ""
         print(f"tocsin_client: notifications left for this phone now: {outcome.left}{full}", file=sys.stderr)
@@ -281,6 +428,10 @@ def _report(outcome: Outcome) -> int:
         print("queued")
         return DELIVERED
     text = _line(outcome.description)
+    if outcome.kind is Kind.GONE and pairing.handle is not None and outcome.reason == 304:
+        raise Failure(
+            f"gone: {text}. Its owner can put its new device token behind the handle with rotate", GONE
+        )
     if outcome.kind is Kind.GONE:
         raise Failure(f"gone: {text}. Forget this pairing", GONE)
     advice = {
@@ -293,21 +444,25 @@ def _report(outcome: Outcome) -> int:
     }.get(outcome.reason, "")
     if outcome.kind is Kind.REJECTED:
         raise Failure(f"rejected: {text} (reason {outcome.reason}){advice}", REJECTED)
-    when = f"in {_seconds(outcome.retry_after)}" if outcome.retry_after else "later"
-    raise Failure(f"try again {when}: {text} (reason {outcome.reason}){advice}", TRY_LATER)
+    raise Failure(f"try again {_when(outcome)}: {text} (reason {outcome.reason}){advice}", TRY_LATER)
+
+
+def _when(outcome: Outcome) -> str:
+    return f"in {_seconds(outcome.retry_after)}" if outcome.retry_after else "later"
 
 
 class _Display:
     """Shows the progress on one line of the terminal."""
 
-    def __init__(self, is_direct: bool) -> None:
+    def __init__(self, is_direct: bool, purpose: str) -> None:
+        self._purpose = purpose
         self._through = "" if is_direct else " through tor"
 
     def __call__(self, progress: Progress) -> None:
         texts = {
             "connecting": f"connecting to {progress.node}{self._through} …",
-            "connected": "connected; sending the notification …",
-            "welcomed": "waiting for the push service …",
+            "connected": f"connected; {self._purpose} …",
+            "welcomed": "waiting for the answer …",
             "queued": "stored by the node; waiting for the push service …",
             "solving": "the node requires proof of work: computing …",
             "retrying": f"{progress.reason}; retrying in {progress.seconds:.1f} s …",

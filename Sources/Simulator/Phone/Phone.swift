@@ -87,10 +87,7 @@ package struct Phone: Sendable, Redacted {
     }
 
     /// What the phone's QR code shows once a node keeps this handle for it.
-    package func pairingToken(by handle: Handle) -> String {
-        let parts = pairingToken.split(separator: "|", omittingEmptySubsequences: false)
-        return (parts.dropLast() + [handle.text[...]]).joined(separator: "|")
-    }
+    package func pairingToken(by handle: Handle) -> String { pairing.text(by: handle) }
 
     /// What the phone registers at a node.
     /// - Parameter senderKeys: who may ring it besides the owner of the handle.

@@ -42,7 +42,7 @@ struct SiteKeyCommand: ParsableCommand {
     var file: String
 
     func run() throws {
-        let key = try failing(with: .configuration) { try SiteKeyFile.privateKey(KeyFile.readOrCreate(file)) }
+        let key = try failing(with: .configuration) { try PrivateKeyFile.privateKey(KeyFile.readOrCreate(file)) }
         Terminal.print(String(decoding: Base64.encode(key.publicKey), as: UTF8.self))
     }
 }

@@ -9,6 +9,7 @@ import Testing
 import TocsinClient
 
 @testable import TocsinNode
+@testable import Tor
 
 /// Handles (PROTOCOL §7), with a real node and the stand-ins of Apple and Google.
 @Suite(.timeLimit(.minutes(2)))
@@ -146,21 +147,52 @@ struct HandleTests {
         await stage.end()
     }
 
-    @Test func `many handles of a device token share its allowance`() async throws {
+    @Test func `a phone whose handle has ended rings by its device token again`() async throws {
         let stage = Stage()
-        let limits = "[limits]\ndevice_burst = 3\ndevice_per_minute = 1"
-        try await stage.start(gates: limits, more: Self.enabled)
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        #expect(try await ring(try PairingToken(phone.pairingToken(by: handle)), client).kind == .delivered)
+        #expect(try await ring(phone.pairing, client).reason == .senderKeyRequired)
+        try await client.forget(handle, owner: owner)
+        #expect(try await ring(phone.pairing, client).kind == .delivered)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `the owner can be the key that has bound the phone`() async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
         let client = stage.client()
         let phone = Phone.new(.iOS, model: "phone")
         await stage.services.register(phone)
-        var outcomes: [Outcome.Kind] = []
+        let bound = Ed25519.PrivateKey(ofSenderFor: phone.pairing)
+        #expect(try await ring(phone.pairing, client, signedBy: bound).kind == .delivered)
+        let handle = try await client.register(phone.handleRegistration(), owner: bound)
+        #expect(try await ring(try PairingToken(phone.pairingToken(by: handle)), client).kind == .delivered)
+        // Both ways stay open to who has the pairing.
+        #expect(try await ring(phone.pairing, client, signedBy: bound).kind == .delivered)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `many handles of a device token share its allowance`() async throws {
+        let stage = Stage()
+        // Without sender keys, because the device token would be bound to the first owner.
+        let gates = "[senders]\nmode = \"off\"\n[limits]\ndevice_burst = 3\ndevice_per_minute = 1"
+        try await stage.start(gates: gates, more: Self.enabled)
+        let client = stage.client()
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        var (outcomes, handles): ([Outcome.Kind], Set<Handle>) = ([], [])
         for number in 1...4 as ClosedRange<UInt8> {
-            // The owner's key is that of the binding for all of them.
-            let handle = try await client.register(
-                phone.handleRegistration(), app: number.isMultiple(of: 2) ? "bisq" : "", owner: try key(1),
-                sequence: UInt64(number))
+            let handle = try await client.register(phone.handleRegistration(), owner: try key(number))
+            handles.insert(handle)
             outcomes.append(try await ring(try PairingToken(phone.pairingToken(by: handle)), client).kind)
         }
+        #expect(handles.count == 4)
         #expect(outcomes == [.delivered, .delivered, .delivered, .retry])
         await client.close()
         await stage.end()
@@ -239,6 +271,58 @@ struct HandleTests {
         try await client.rotate(handle, to: renewed.handleRegistration(), owner: owner)
         #expect(try await post(path).status == 200)
         await client.close()
+        await stage.end()
+    }
+
+    /// The command lines that know handles.
+    private static let commandLines = [
+        [".build/debug/tocsin"],
+        ["java", "-cp", "Clients/java/target/classes:/usr/share/java/bcprov.jar", "org.tocsin.client.Main"],
+        ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"],
+    ]
+
+    @Test(arguments: commandLines)
+    func `a phone registers, rotates and ends its handle on the command line`(_ command: [String]) async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let port = try await stage.freePort()
+        let text = stage.configuration(endpoints, gates: "[puzzle]\nmode = \"always\"", more: Self.enabled)
+        try await stage.startNode(text.replacing("unix:tnp.sock", with: "127.0.0.1:\(port)"))
+        func run(_ arguments: [String], input: String = "") async throws -> (isSuccess: Bool, text: String) {
+            try await ChildProcess.output(
+                of: command[0],
+                Array(command.dropFirst()) + arguments + [
+                    "--node", "127.0.0.1:\(port)", "--direct", "--timeout", "20",
+                ],
+                input: input, timeout: .seconds(60))
+        }
+        let phone = await stage.phone(.iOS)
+        let (owner, file) = ("\(stage.directory)/owner.key", "\(stage.directory)/by-handle")
+        let registered = try await run(["register", "-", "--owner", owner], input: phone.pairingToken)
+        try #require(registered.isSuccess, "\(registered.text)")
+        let byHandle = try PairingToken(String(registered.text.dropLast()))
+        #expect(byHandle.handle != nil && byHandle.descriptor == phone.model)
+        try PrivateFile.create(file, holding: Array(registered.text.utf8))
+        // Registered again, the phone has the same handle and owner.
+        #expect(try await run(["register", "-", "--owner", owner], input: phone.pairingToken).text == registered.text)
+        func send() async throws -> (isSuccess: Bool, text: String) {
+            try await run(["send", "-", "--title", "Zpráva"], input: registered.text)
+        }
+        #expect(try await send().text.hasPrefix("delivered"))
+        let renewed = await stage.services.giveNewDeviceToken(to: phone)
+        #expect(try await send().text.contains("rotate"))
+        let about = ["--handle", "@\(file)", "--owner", owner]
+        let rotated = try await run(["rotate", "-"] + about, input: renewed.pairingToken)
+        #expect(rotated.text == "rotated\n")
+        #expect(try await send().text.hasPrefix("delivered"))
+        #expect(await stage.services.received.map(\.deviceToken) == [phone.deviceToken, renewed.deviceToken])
+        let stolen = "\(stage.directory)/stolen.key"
+        try PrivateFile.create(stolen, holding: SecureRandom.bytes(32))
+        let refused = try await run(["forget", "--handle", "@\(file)", "--owner", stolen])
+        #expect(!refused.isSuccess && refused.text.contains("311"), "\(refused.text)")
+        #expect(try await run(["forget"] + about).text == "forgotten\n")
+        let ended = try await send()
+        #expect(!ended.isSuccess && ended.text.contains("handle"), "\(ended.text)")
         await stage.end()
     }
 

@@ -804,6 +804,8 @@ private let hello: [UInt8] = {
             http = "unix:http.sock"
             [spool]
             enabled = true
+            [handles]
+            enabled = true
             [[app]]
             name = "bisq"
             [app.upstream]
@@ -813,14 +815,11 @@ private let hello: [UInt8] = {
         let address = try await startReachable(home, configuration)
         let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Desktop/BisqDesktop.java").path()
-        for magic in Magic.allCases {
-            let phone = Phone.new(magic, model: "test")
-            await stage.services.register(phone)
+        func ring(_ phone: Phone, _ pairingToken: String) async throws {
             let sent = try await ChildProcess.output(
                 of: java,
-                [
-                    program, "\(access.socks)", "http://\(address):80", phone.pairingToken, "TRADE", "title", "text",
-                ], timeout: .seconds(90))
+                [program, "\(access.socks)", "http://\(address):80", pairingToken, "TRADE", "title", "text"],
+                timeout: .seconds(90))
             try #require(sent.isSuccess && sent.text == "success\n", "\(sent.text)")
             // The node may have answered when the notification was in its spool.
             for _ in 0..<600 where await stage.received(phone.deviceToken).isEmpty {
@@ -829,7 +828,26 @@ private let hello: [UInt8] = {
             let received = try #require(await stage.received(phone.deviceToken).first)
             #expect(try phone.open(received.encrypted).title == "title")
         }
+        for magic in Magic.allCases {
+            let phone = Phone.new(magic, model: "test")
+            await stage.services.register(phone)
+            try await ring(phone, phone.pairingToken)
+        }
         #expect(await stage.identifiedCount == 3, "each phone has a connection of its own")
+        // By handle: the desktop keeps its pairing when the phone's device token changes.
+        let owner = try #require(Ed25519.PrivateKey(seed: SecureRandom.bytes(32)))
+        var phone = await stage.phone(.iOS)
+        let client = home.client(
+            TocsinClient.Options(
+                nodes: [.tcp(host: "\(address)", port: 7077)], proxy: .socks5(access.socks, nil)))
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        // Bisq 1 checks the form of an iPhone's token.
+        let pairing = phone.pairingToken(by: handle).replacing("iOS|", with: "android|")
+        try await ring(phone, pairing)
+        phone = await stage.services.giveNewDeviceToken(to: phone)
+        try await client.rotate(handle, to: phone.handleRegistration(), owner: owner)
+        try await ring(phone, pairing)
+        await client.close()
         // The socket of tor's SOCKS port is for the node alone.
         let directory = try FileManager.default.attributesOfItem(atPath: "\(home.directory)/state/tor")
         #expect(directory[.posixPermissions] as? Int == 0o700)
@@ -853,7 +871,7 @@ private let hello: [UInt8] = {
             name = "desk"
             key = "\(String(decoding: Base64.encode(site.publicKey), as: UTF8.self))"
             """
-        let more = try await managedTor(of: network, in: stage.directory) + "\n" + siteTable
+        let more = try await managedTor(of: network, in: stage.directory) + "\n[handles]\nenabled = true\n" + siteTable
         let address = try await startReachable(stage, stage.configuration(endpoints, more: more))
         #expect(try OnionKeys.present(in: "\(stage.directory)/state/tor/onion")?.address == address)
         let pid = try #require(await stage.torStatus?.pid)
@@ -867,6 +885,11 @@ private let hello: [UInt8] = {
         let signed = try await client.submit(
             stage.envelope(for: bound), timeout: .seconds(60), signedBy: Ed25519.PrivateKey(ofSenderFor: bound.pairing))
         #expect(signed.kind == .delivered)
+        let owner = try #require(Ed25519.PrivateKey(seed: siteSeed))
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let byHandle = try PairingToken(phone.pairingToken(by: handle))
+        let rung = try await client.submit(try Sealer(byHandle).seal(Array("{}".utf8)), timeout: .seconds(60))
+        #expect(rung.kind == .delivered)
         await client.close()
         // A site's signature names the onion; a refused one would be an error.
         let desk = stage.client(
@@ -885,13 +908,14 @@ private let hello: [UInt8] = {
         #expect(stage.log.count(of: "the onion can be reached") == 1)
         #expect(await stage.stopNode())
         #expect(kill(pid, 0) != 0)
-        try await move(stage, phone, bound, to: address, access, stage.configuration(endpoints, more: more))
+        try await move(stage, byHandle, bound, to: address, access, stage.configuration(endpoints, more: more))
     }
 
     /// Moves the node's state into another directory, as to another machine: senders reach it at the same onion, and the
     /// phone stays bound to its sender.
     private func move(
-        _ stage: Stage, _ phone: Phone, _ bound: Phone, to address: OnionAddress, _ access: PrivateTorNetwork.Access,
+        _ stage: Stage, _ byHandle: PairingToken, _ bound: Phone, to address: OnionAddress,
+        _ access: PrivateTorNetwork.Access,
         _ configuration: String
     ) async throws {
         let (archive, passphrase) = ("\(stage.directory)/node.tocsin", "\(stage.directory)/passphrase")
@@ -906,7 +930,8 @@ private let hello: [UInt8] = {
         #expect(try await startReachable(stage, moved) == address)
         let client = stage.client(
             TocsinClient.Options(nodes: [.tcp(host: "\(address)", port: 7077)], proxy: .socks5(access.socks, nil)))
-        let outcome = try await client.submit(stage.envelope(for: phone, title: "moved"), timeout: .seconds(60))
+        let outcome = try await client.submit(
+            try Sealer(byHandle).seal(Array("{}".utf8)), timeout: .seconds(60))
         #expect(outcome.kind == .delivered)
         let unsigned = try await client.submit(stage.envelope(for: bound), timeout: .seconds(60))
         #expect(unsigned.reason == .senderKeyRequired)

@@ -188,6 +188,8 @@ import TocsinClient
         #expect(throws: (any Error).self) { _ = try SendCommand.parse([token, "--node", "a:1", "--max-work=-1"]) }
         let send = try SendCommand.parse(["-", "--node", "a:1", "--queue", "--silent", "--ttl", "7", "--type", "OFFER"])
         #expect(send.delivery.queue && send.delivery.ttl == 7 && send.silent && send.type == .offer)
-        #expect(send.delivery.timeout == 120 && send.delivery.maxWork == 60 && send.delivery.tor == "127.0.0.1:9050")
+        #expect(
+            send.delivery.connection.timeout == 120 && send.delivery.connection.maxWork == 60
+                && send.delivery.connection.tor == "127.0.0.1:9050")
     }
 }

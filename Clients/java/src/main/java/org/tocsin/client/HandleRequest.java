@@ -5,7 +5,9 @@ import java.util.List;
 
 /** REGISTER, ROTATE or FORGET: what the owner of a handle asks of the node (PROTOCOL §7). */
 final class HandleRequest {
-    private static final int MOST_SENDER_KEYS = 8;
+    /** The largest number of sender keys of a handle. */
+    static final int MOST_SENDER_KEYS = 8;
+
     private static final int PROOF_TAG = 0x10;
 
     private final int type;
@@ -28,7 +30,8 @@ final class HandleRequest {
         return Bytes.join(Bytes.of("tnp1-handle"), new byte[] {(byte) type}, hash);
     }
 
-    static HandleRequest register(PairingToken phone, String app, List<byte[]> senderKeys, long sequence, HandleOwner owner) {
+    static HandleRequest register(
+            PairingToken phone, String app, List<byte[]> senderKeys, long sequence, HandleOwner owner) {
         Bytes.Output before = phone(phone);
         if (!app.isEmpty()) {
             before.field(0x0A, Bytes.of(app));
@@ -38,7 +41,8 @@ final class HandleRequest {
         return new HandleRequest(Wire.REGISTER, before, rest(after, senderKeys, sequence), owner);
     }
 
-    static HandleRequest rotate(Handle handle, PairingToken phone, List<byte[]> senderKeys, long sequence, HandleOwner owner) {
+    static HandleRequest rotate(
+            Handle handle, PairingToken phone, List<byte[]> senderKeys, long sequence, HandleOwner owner) {
         Bytes.Output before = phone(phone);
         before.field(0x0B, handle.bytes());
         return new HandleRequest(Wire.ROTATE, before, rest(new Bytes.Output(), senderKeys, sequence), owner);

@@ -12,17 +12,23 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 
-/** The command line: the options and exit codes of {@code tocsin send} and {@code tocsin pair}. */
+/** The command line: the options and exit codes of {@code tocsin send}, {@code pair}, {@code register}, {@code rotate}
+ * and {@code forget}.
+ */
 public final class Main {
     private static final int DELIVERED = 0;
     private static final int FAILURE = 1;
@@ -36,18 +42,17 @@ public final class Main {
     private static final int LONGEST_TEXT = 16 * 1024;
     private static final int LONGEST_LINE = 1000;
 
-    private static final Set<String> DELIVERY_OPTIONS = Set.of(
+    private static final Set<String> CONNECTION_OPTIONS = Set.of(
             "--node",
             "--tor",
-            "--app",
-            "--ttl",
             "--timeout",
             "--max-work",
-            "--format",
             "--site-key",
             "--onion-key",
-            "--tor-control");
-    private static final Set<String> DELIVERY_FLAGS = Set.of("--direct", "--queue", "--no-key");
+            "--tor-control",
+            "--direct");
+    private static final Set<String> DELIVERY_OPTIONS = Set.of("--app", "--ttl", "--format", "--queue", "--no-key");
+    private static final Set<String> REPEATABLE = Set.of("--node", "--sender-key");
 
     private static final String HELP =
             """
@@ -55,6 +60,9 @@ public final class Main {
                    tocsin-client pair read PAIRING
                    tocsin-client pair confirm PAIRING --node ADDRESS:PORT [options]
                    tocsin-client pair erase PAIRING --node ADDRESS:PORT [--yes] [options]
+                   tocsin-client register PAIRING --owner FILE --node ADDRESS:PORT [options]
+                   tocsin-client rotate PAIRING --handle HANDLE --owner FILE --node ADDRESS:PORT [options]
+                   tocsin-client forget --handle HANDLE --owner FILE --node ADDRESS:PORT [options]
 
             Rings a paired phone through a Tocsin node. PAIRING is the phone's pairing token,
             magic|descriptor|key|device token. It contains the key: use - to read it from standard input, where other
@@ -67,21 +75,31 @@ public final class Main {
               --trade-id ID          the short id of the trade or offer
               --silent               send it without a sound
 
+            register gets a handle for a phone, to give to desktops in place of its device token, and prints the pairing
+            token with it; rotate puts the phone's new device token behind the handle; forget ends it. Their options:
+              --owner FILE           the owner's private key; register creates it from PAIRING if it does not exist
+              --handle HANDLE        the handle, or a pairing token with it; @FILE reads it from a file
+              --sender-key KEY       a sender that may ring the phone besides the owner, in Base64; again for further
+                                     ones, up to 8 (default: whoever has the handle may)
+              --app NAME             register: the name of an app of the node (default: its first app)
+
             options of send, pair confirm and pair erase:
-              --node ADDRESS:PORT    the node's onion address and port; again for further nodes, the preferred one first
-              --tor ADDRESS:PORT     tor's SOCKS port (default: 127.0.0.1:9050)
-              --direct               connect without tor
               --app NAME             the name of an app of the node (default: its first app)
               --ttl SECONDS          how long Apple or Google may store the notification; 0: now or never
               --queue                exit as soon as the node has stored the notification, if it can do that
-              --timeout SECONDS      until the command gives up (default: 120)
-              --max-work SECONDS     of computing if the node requires proof of work; 0: none (default: 60)
               --no-key               do not sign
               --format FORMAT        pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: from the key's form
+              --yes                  pair erase: do not ask for confirmation
+
+            options of all commands but pair read:
+              --node ADDRESS:PORT    the node's onion address and port; again for further nodes, the preferred one first
+              --tor ADDRESS:PORT     tor's SOCKS port (default: 127.0.0.1:9050)
+              --direct               connect without tor
+              --timeout SECONDS      until the command gives up (default: 120)
+              --max-work SECONDS     of computing if the node requires proof of work; 0: none (default: 60)
               --site-key FILE        a site's key, as created with tocsin site key: the site's rate applies
               --onion-key FILE       the key to a closed onion, as created with tocsin onion authorize
               --tor-control ADDRESS  tor's control port, for --onion-key (default: unix:/run/tor/control)
-              --yes                  pair erase: do not ask for confirmation
 
             exit codes:
               0   delivered or queued
@@ -95,6 +113,7 @@ public final class Main {
             examples:
               tocsin-client send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message @text < pairing
               tocsin-client pair confirm 'iOS|iPhone 15|KEY|TOKEN' --node 127.0.0.1:7077 --direct
+              tocsin-client register - --owner phone.key --node ADDRESS.onion:7077 < pairing > pairing-by-handle
             """
                     .formatted(Arrays.stream(NotificationType.values())
                             .map(Enum::name)
@@ -136,9 +155,14 @@ public final class Main {
             String command = String.join(" ", words.subList(0, Math.min(words.get(0).equals("pair") ? 2 : 1, words.size())));
             int count = command.contains(" ") ? 3 : 2;
             switch (command) {
-                case "send" -> allow(count, Set.of("--type", "--title", "--message", "--trade-id"), Set.of("--silent"));
-                case "pair confirm" -> allow(count, Set.of(), Set.of());
-                case "pair erase" -> allow(count, Set.of(), Set.of("--yes"));
+                case "send" -> allowDelivery(
+                        count, Set.of("--type", "--title", "--message", "--trade-id", "--silent"));
+                case "pair confirm" -> allowDelivery(count, Set.of());
+                case "pair erase" -> allowDelivery(count, Set.of("--yes"));
+                case "register" -> allow(count, Set.of("--owner", "--app", "--sender-key"), Set.of("--owner"));
+                case "rotate" -> allow(
+                        count, Set.of("--owner", "--handle", "--sender-key"), Set.of("--owner", "--handle"));
+                case "forget" -> allow(1, Set.of("--owner", "--handle"), Set.of("--owner", "--handle"));
                 case "pair read" -> {
                     if (!options.isEmpty() || words.size() != count) {
                         throw new Failure(USAGE, "pair read takes a pairing token and nothing else; see --help");
@@ -152,6 +176,9 @@ public final class Main {
                 case "send" -> send();
                 case "pair read" -> pairRead();
                 case "pair confirm" -> pairConfirm();
+                case "register" -> register();
+                case "rotate" -> rotate();
+                case "forget" -> forget();
                 default -> pairErase();
             };
         } catch (Failure failure) {
@@ -193,24 +220,30 @@ public final class Main {
         }
     }
 
-    private void allow(int count, Set<String> further, Set<String> flags) throws Failure {
+    private void allowDelivery(int count, Set<String> further) throws Failure {
+        Set<String> allowed = new HashSet<>(DELIVERY_OPTIONS);
+        allowed.addAll(further);
+        allow(count, allowed, Set.of());
+    }
+
+    /** Checks the number of words, and that the options are those of the connection or in {@code further}. */
+    private void allow(int count, Set<String> further, Set<String> required) throws Failure {
         for (Map.Entry<String, List<String>> option : options.entrySet()) {
             String name = option.getKey();
-            if (!DELIVERY_OPTIONS.contains(name)
-                    && !DELIVERY_FLAGS.contains(name)
-                    && !further.contains(name)
-                    && !flags.contains(name)) {
+            if (!CONNECTION_OPTIONS.contains(name) && !further.contains(name)) {
                 throw new Failure(USAGE, "unknown option " + name + "; see --help");
             }
-            if (option.getValue().size() > 1 && !name.equals("--node")) {
+            if (option.getValue().size() > 1 && !REPEATABLE.contains(name)) {
                 throw new Failure(USAGE, name + " is given twice");
             }
         }
         if (words.size() != count) {
             throw new Failure(USAGE, words.size() < count ? "the pairing token is missing" : "too many arguments");
         }
-        if (!options.containsKey("--node")) {
-            throw new Failure(USAGE, "--node is required; see --help");
+        for (String name : List.of("--node", "--owner", "--handle")) {
+            if ((name.equals("--node") || required.contains(name)) && !options.containsKey(name)) {
+                throw new Failure(USAGE, name + " is required; see --help");
+            }
         }
     }
 
@@ -303,9 +336,134 @@ public final class Main {
         return deliver(pairing, new BisqNotification(NotificationType.ERASE, "", ""), false);
     }
 
+    // Handles
+
+    private int register() throws Failure {
+        PairingToken phone = phone();
+        List<byte[]> senderKeys = senderKeys();
+        HandleOwner owner;
+        Path file = Path.of(value("--owner").orElseThrow());
+        try {
+            if (!Files.exists(file)) {
+                HandleOwner.of(phone).save(file);
+            }
+            owner = HandleOwner.read(file);
+        } catch (IOException error) {
+            throw new Failure(CONFIGURATION, "cannot use " + file + ": " + error.getMessage());
+        }
+        Duration timeout = timeout();
+        Handle handle =
+                ask(client -> client.register(phone, value("--app").orElse(""), senderKeys, owner, timeout));
+        System.out.println(phone.withHandle(handle).reveal());
+        return DELIVERED;
+    }
+
+    private int rotate() throws Failure {
+        Handle handle = handle();
+        PairingToken phone = phone();
+        List<byte[]> senderKeys = senderKeys();
+        HandleOwner owner = owner();
+        Duration timeout = timeout();
+        ask(client -> client.rotate(handle, phone, senderKeys, owner, timeout));
+        System.out.println("rotated");
+        return DELIVERED;
+    }
+
+    private int forget() throws Failure {
+        Handle handle = handle();
+        HandleOwner owner = owner();
+        Duration timeout = timeout();
+        ask(client -> client.forget(handle, owner, timeout));
+        System.out.println("forgotten");
+        return DELIVERED;
+    }
+
+    private PairingToken phone() throws Failure {
+        PairingToken phone = pairing(1);
+        if (phone.handle().isPresent()) {
+            throw new Failure(
+                    USAGE, "this pairing token has a handle: give the one that the phone shows, with its device token");
+        }
+        return phone;
+    }
+
+    private Handle handle() throws Failure {
+        String text = text(value("--handle").orElseThrow()).lines().collect(Collectors.joining());
+        try {
+            return Handle.parse(text.substring(text.lastIndexOf('|') + 1));
+        } catch (IllegalArgumentException error) {
+            throw new Failure(
+                    USAGE, "--handle must be a handle, or a pairing token with one: " + error.getMessage());
+        }
+    }
+
+    private HandleOwner owner() throws Failure {
+        String file = value("--owner").orElseThrow();
+        try {
+            return HandleOwner.read(Path.of(file));
+        } catch (NoSuchFileException error) {
+            throw new Failure(CONFIGURATION, "there is no file " + file);
+        } catch (IOException error) {
+            throw new Failure(CONFIGURATION, error.getMessage());
+        }
+    }
+
+    private List<byte[]> senderKeys() throws Failure {
+        List<byte[]> keys = new ArrayList<>();
+        for (String text : options.getOrDefault("--sender-key", List.of())) {
+            byte[] key = {};
+            try {
+                key = Base64.getDecoder().decode(text);
+            } catch (IllegalArgumentException error) {
+                // The failure below reports it.
+            }
+            if (key.length != KeyFile.LENGTH) {
+                throw new Failure(USAGE, "--sender-key must be a public key: 44 characters of Base64");
+            }
+            keys.add(key);
+        }
+        if (keys.size() > HandleRequest.MOST_SENDER_KEYS) {
+            throw new Failure(USAGE, "a handle has at most " + HandleRequest.MOST_SENDER_KEYS + " sender keys");
+        }
+        return keys;
+    }
+
+    private Handle ask(Function<TocsinClient, CompletableFuture<Handle>> request) throws Failure {
+        if (options.get("--node").size() > 1) {
+            throw new Failure(USAGE, "a handle is kept by one node: give --node once");
+        }
+        return withClient(request, "asking the node");
+    }
+
     // Delivery
 
     private int deliver(PairingToken pairing, BisqNotification notification, boolean sound) throws Failure {
+        Envelope envelope;
+        try {
+            Envelope.Options delivery = Envelope.Options.DEFAULT
+                    .withApp(value("--app").orElse(""))
+                    .withTtl(number("--ttl", Envelope.LONGEST_TTL));
+            envelope = pairing.seal(notification, sound ? delivery : delivery.silent(), format(pairing));
+        } catch (RejectionException error) {
+            throw new Failure(REJECTED, error.getMessage());
+        }
+        TocsinClient.Submission submission = new TocsinClient.Submission(envelope);
+        submission.timeout(timeout());
+        if (!has("--no-key")) {
+            submission.signedFor(pairing);
+        }
+        if (has("--queue")) {
+            submission.acceptQueued(true);
+        }
+        return report(withClient(client -> client.submit(submission), "sending the notification"), pairing);
+    }
+
+    private Duration timeout() throws Failure {
+        return Duration.ofSeconds(number("--timeout", 120));
+    }
+
+    /** Does the work with a client for the nodes that the options name. */
+    private <T> T withClient(Function<TocsinClient, CompletableFuture<T>> work, String purpose) throws Failure {
         TocsinClient.Builder builder = TocsinClient.builder();
         List<NodeAddress> nodes = new ArrayList<>();
         for (String text : options.get("--node")) {
@@ -331,24 +489,7 @@ public final class Main {
                 throw new Failure(CONFIGURATION, error.getMessage());
             }
         }
-        builder.onProgress(this::show);
-        Envelope envelope;
-        try {
-            Envelope.Options delivery = Envelope.Options.DEFAULT
-                    .withApp(value("--app").orElse(""))
-                    .withTtl(number("--ttl", Envelope.LONGEST_TTL));
-            envelope = pairing.seal(notification, sound ? delivery : delivery.silent(), format(pairing));
-        } catch (RejectionException error) {
-            throw new Failure(REJECTED, error.getMessage());
-        }
-        TocsinClient.Submission submission = new TocsinClient.Submission(envelope);
-        submission.timeout(Duration.ofSeconds(number("--timeout", 120)));
-        if (!has("--no-key")) {
-            submission.signedFor(pairing);
-        }
-        if (has("--queue")) {
-            submission.acceptQueued(true);
-        }
+        builder.onProgress(progress -> show(progress, purpose));
         Optional<OnionKey> key = onionKey(nodes);
         String control = value("--tor-control").orElse("unix:/run/tor/control");
         boolean isInstalled = false;
@@ -356,7 +497,9 @@ public final class Main {
             if (key.isPresent()) {
                 isInstalled = TorControl.install(key.get(), control);
             }
-            return report(client.submit(submission).get());
+            T answer = work.apply(client).get();
+            clearProgress();
+            return answer;
         } catch (TorException error) {
             throw new Failure(UNREACHABLE, "cannot give tor the onion's key: " + error.getMessage());
         } catch (ExecutionException error) {
@@ -372,6 +515,9 @@ public final class Main {
 
     private static Failure failure(Throwable cause) {
         clearProgress();
+        if (cause instanceof HandleException refused) {
+            return refusal(refused.outcome());
+        }
         if (!(cause instanceof SubmissionException error)) {
             return new Failure(FAILURE, "unexpected " + cause.getClass().getSimpleName());
         }
@@ -386,8 +532,21 @@ public final class Main {
         };
     }
 
-    private int report(Outcome outcome) throws Failure {
-        clearProgress();
+    private static Failure refusal(Outcome outcome) {
+        String text = line(outcome.description());
+        return switch (outcome.kind()) {
+            case GONE -> new Failure(GONE, "gone: " + text + ". Register the phone again");
+            case RETRY -> new Failure(
+                    TRY_LATER, "try again " + when(outcome) + ": " + text + " (reason " + outcome.reason() + ")");
+            default -> new Failure(REJECTED, "rejected: " + text + " (reason " + outcome.reason() + ")");
+        };
+    }
+
+    private static String when(Outcome outcome) {
+        return outcome.retryAfter() == 0 ? "later" : "in " + seconds(outcome.retryAfter());
+    }
+
+    private int report(Outcome outcome, PairingToken pairing) throws Failure {
         if (outcome.left().isPresent()
                 && (outcome.left().getAsLong() == 0 || outcome.reason() == 200)) {
             System.err.println("tocsin-client: notifications left for this phone now: "
@@ -401,14 +560,18 @@ public final class Main {
             case DELIVERED -> System.out.println(
                     "delivered" + outcome.providerId().map(id -> ": " + line(id)).orElse(""));
             case QUEUED -> System.out.println("queued");
-            case GONE -> throw new Failure(GONE, "gone: " + text + ". Forget this pairing");
+            case GONE -> throw new Failure(
+                    GONE,
+                    "gone: " + text
+                            + (pairing.handle().isPresent() && outcome.reason() == 304
+                                    ? ". Its owner can put its new device token behind the handle with rotate"
+                                    : ". Forget this pairing"));
             case REJECTED -> throw new Failure(
                     REJECTED, "rejected: " + text + " (reason " + outcome.reason() + ")" + advice(outcome.reason()));
             case RETRY -> {
-                String time = outcome.retryAfter() == 0 ? "later" : "in " + seconds(outcome.retryAfter());
                 throw new Failure(
                         TRY_LATER,
-                        "try again " + time + ": " + text + " (reason " + outcome.reason() + ")"
+                        "try again " + when(outcome) + ": " + text + " (reason " + outcome.reason() + ")"
                                 + advice(outcome.reason()));
             }
         }
@@ -426,7 +589,7 @@ public final class Main {
         };
     }
 
-    private void show(Progress progress) {
+    private void show(Progress progress, String purpose) {
         if (System.console() == null) {
             return;
         }
@@ -434,8 +597,8 @@ public final class Main {
                 switch (progress.step()) {
                     case CONNECTING -> "connecting to " + progress.node() + (has("--direct") ? "" : " through tor")
                             + " …";
-                    case CONNECTED -> "connected; sending the notification …";
-                    case WELCOMED -> "waiting for the push service …";
+                    case CONNECTED -> "connected; " + purpose + " …";
+                    case WELCOMED -> "waiting for the answer …";
                     case QUEUED -> "stored by the node; waiting for the push service …";
                     case SOLVING -> "the node requires proof of work: computing …";
                     case RETRYING -> progress.reason() + "; retrying in " + tenths(progress) + " s …";

@@ -395,12 +395,15 @@ public final class TocsinClient implements AutoCloseable {
      * @param senderKeys the Ed25519 public keys, 32 bytes each, that may ring the phone besides the owner's; at most 8. None
      *     if whoever has the handle may
      * @param owner who may later change or end the handle
+     * @param timeout the longest time to wait for an answer
      * @return the handle; fails with {@link HandleException} if the node does not accept the request
      */
     public CompletableFuture<Handle> register(
-            PairingToken phone, String app, List<byte[]> senderKeys, HandleOwner owner) {
+            PairingToken phone, String app, List<byte[]> senderKeys, HandleOwner owner, Duration timeout) {
         return ask(
-                HandleRequest.register(phone, app, senderKeys, System.currentTimeMillis(), owner), phone.address());
+                HandleRequest.register(phone, app, senderKeys, System.currentTimeMillis(), owner),
+                phone.address(),
+                timeout);
     }
 
     /**
@@ -410,12 +413,15 @@ public final class TocsinClient implements AutoCloseable {
      * @param phone the phone's pairing token with its new device token
      * @param senderKeys as of {@link #register}
      * @param owner the owner of the handle
+     * @param timeout the longest time to wait for an answer
      * @return the same handle; fails with {@link HandleException} if the node does not accept the request
      */
     public CompletableFuture<Handle> rotate(
-            Handle handle, PairingToken phone, List<byte[]> senderKeys, HandleOwner owner) {
+            Handle handle, PairingToken phone, List<byte[]> senderKeys, HandleOwner owner, Duration timeout) {
         return ask(
-                HandleRequest.rotate(handle, phone, senderKeys, System.currentTimeMillis(), owner), handle.reveal());
+                HandleRequest.rotate(handle, phone, senderKeys, System.currentTimeMillis(), owner),
+                handle.reveal(),
+                timeout);
     }
 
     /**
@@ -423,16 +429,15 @@ public final class TocsinClient implements AutoCloseable {
      *
      * @param handle the handle
      * @param owner the owner of the handle
+     * @param timeout the longest time to wait for an answer
      * @return the same handle; fails with {@link HandleException} if the node does not accept the request
      */
-    public CompletableFuture<Handle> forget(Handle handle, HandleOwner owner) {
-        return ask(HandleRequest.forget(handle, System.currentTimeMillis(), owner), handle.reveal());
+    public CompletableFuture<Handle> forget(Handle handle, HandleOwner owner, Duration timeout) {
+        return ask(HandleRequest.forget(handle, System.currentTimeMillis(), owner), handle.reveal(), timeout);
     }
 
-    private static final Duration HANDLE_TIMEOUT = Duration.ofSeconds(180);
-
-    private CompletableFuture<Handle> ask(HandleRequest request, String address) {
-        Entry entry = new Entry(request, Loop.now(), nanoseconds(HANDLE_TIMEOUT), settings.workLimit());
+    private CompletableFuture<Handle> ask(HandleRequest request, String address, Duration timeout) {
+        Entry entry = new Entry(request, Loop.now(), nanoseconds(timeout), settings.workLimit());
         return send(entry, address)
                 .thenCompose(outcome -> entry.handle != null && outcome.kind() == Outcome.Kind.DELIVERED
                         ? CompletableFuture.completedFuture(entry.handle)

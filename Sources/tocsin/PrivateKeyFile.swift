@@ -2,8 +2,8 @@
 
 import Cryptography
 
-/// The private key of a site, as `tocsin site key` makes it.
-enum SiteKeyFile {
+/// A file with the private key of a site, as `tocsin site key` makes it, or of the owner of a handle.
+enum PrivateKeyFile {
     /// The key in an existing file.
     static func read(_ path: String) throws(PrivateFileError) -> Ed25519.PrivateKey {
         privateKey(try KeyFile.read(path))

@@ -86,6 +86,8 @@ package struct NodeSnapshot: Sendable {
     package var inFlight = 0
     /// Stored envelopes and their size; `nil` if the spool is disabled.
     package var spool: (envelopes: Int, bytes: Int)?
+    /// Registered handles; `nil` if the node keeps none.
+    package var handles: Int?
     /// Required effort in expected hashes, for all submissions and for those to unproven device tokens; 0 if none.
     package var effort: (all: UInt32, unproven: UInt32) = (0, 0)
     /// The minutes of the last hour, oldest first; the last one is incomplete.

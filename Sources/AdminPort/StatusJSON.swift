@@ -19,6 +19,7 @@ enum StatusJSON {
             "ready": snapshot.notReady.isEmpty, "reasons": snapshot.notReady,
             "connections": ["tnp": connections.tnp, "http": connections.http] as JSONObject,
             "circuits": snapshot.circuits, "in_flight": snapshot.inFlight, "spool": snapshot.spool.map(spool),
+            "handles": snapshot.handles,
             "puzzle_effort": ["all": effort.all, "unproven": effort.unproven] as JSONObject,
             "hour": snapshot.hour.map(bucket), "day": snapshot.day.map(bucket),
             "refusals": snapshot.refusals.map(refusal), "latencies": snapshot.latencies.map(latency),

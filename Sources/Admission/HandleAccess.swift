@@ -2,7 +2,7 @@
 
 import TNP
 
-/// Who may ring a phone by its handle (PROTOCOL §7).
+/// Who may ring a phone by its handle (PROTOCOL §11).
 package struct HandleAccess: Sendable {
     /// The Ed25519 public key of the handle's owner, 32 bytes.
     let owner: [UInt8]

@@ -4,7 +4,7 @@ import Cryptography
 import TNP
 
 /// A handle in the store: what stands behind it, and whether it is in use. Decides what a request of its owner changes
-/// (PROTOCOL §7). Reads no clock.
+/// (PROTOCOL §11). Reads no clock.
 package struct HandleEntry: Equatable, Sendable, Redacted {
     /// What the node knows about a handle.
     package struct Record: Equatable, Sendable, Redacted {

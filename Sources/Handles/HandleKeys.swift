@@ -22,7 +22,7 @@ struct HandleKeys: Sendable, Redacted {
         check = secret.derivedKey(for: "tocsin-handle-check").keyedHash(of: BLAKE2b.hash256([]), count: 16)
     }
 
-    /// The handle of a registration: the same one for the same registration (PROTOCOL §7).
+    /// The handle of a registration: the same one for the same registration (PROTOCOL §11).
     func handle(app: String, _ registration: HandleRequest.Registration, owner: [UInt8]) -> Handle {
         let parts = [Array(app.utf8), Array(registration.magic.rawValue.utf8), registration.deviceToken, owner]
         let message = Array("tnp1-handle".utf8) + Parts.encode(parts)

@@ -3,7 +3,7 @@
 import NodeConfiguration
 import TNP
 
-/// Decides whether a connection belongs to a site that the operator knows (PROTOCOL §8).
+/// Decides whether a connection belongs to a site that the operator knows (PROTOCOL §10).
 package struct KnownSites: Equatable {
     /// What a request over HTTP is to the node.
     package enum Request: Equatable {

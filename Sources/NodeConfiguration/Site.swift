@@ -14,7 +14,7 @@ package enum SiteMode: String, CaseIterable, Sendable {
     case required
 }
 
-/// A sender that the operator knows: a table `[[site]]` (PROTOCOL §8).
+/// A sender that the operator knows: a table `[[site]]` (PROTOCOL §10).
 package struct Site: Sendable, Equatable {
     /// What a site may do.
     package enum Right: String, CaseIterable, Sendable {

@@ -4,7 +4,7 @@ import Cryptography
 import EventLoop
 import TNP
 
-/// With what a sender proves to one node that it is a site (PROTOCOL §8).
+/// With what a sender proves to one node that it is a site (PROTOCOL §10).
 package struct SiteIdentity: Sendable {
     private let key: Ed25519.PrivateKey
     /// The public key of the node's onion.

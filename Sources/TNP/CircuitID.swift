@@ -26,7 +26,7 @@ public struct CircuitID: Hashable, Sendable {
         CircuitID(rawValue: connectionFlag | number & (siteFlag - 1))
     }
 
-    /// The origin of all connections of a site (PROTOCOL §8); `number` identifies the site.
+    /// The origin of all connections of a site (PROTOCOL §10); `number` identifies the site.
     public static func site(_ number: UInt32) -> CircuitID { CircuitID(rawValue: siteFlag | UInt64(number)) }
 
     /// The number of the site; `nil` for any other origin.

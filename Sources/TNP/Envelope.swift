@@ -84,7 +84,7 @@ public struct Envelope: Sendable, Redacted {
     /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google. Empty if the sender
     /// knows only the ``handle``.
     public var deviceToken: Bytes { bytes[fields.deviceToken.range] }
-    /// The handle by which the sender addressed the phone (PROTOCOL §7); `nil` if it did by device token.
+    /// The handle by which the sender addressed the phone (PROTOCOL §11); `nil` if it did by device token.
     public var handle: Handle? { fields.handle.flatMap { Handle(bytes[$0.range]) } }
     /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`.
     public var iv: Bytes { bytes[fields.iv.range] }
@@ -174,7 +174,7 @@ public struct Envelope: Sendable, Redacted {
 
     private static func digest(of fields: EnvelopeFields, in bytes: [UInt8], _ magic: Magic) -> Digest256 {
         let label: StaticString = "tnp1-envelope"
-        // A handle takes the place of the device token, and leaves the magic empty (PROTOCOL §7).
+        // A handle takes the place of the device token, and leaves the magic empty (PROTOCOL §11).
         let address = fields.handle ?? fields.deviceToken
         let parts = fields.app.count + 8 + address.count + fields.iv.count + fields.ciphertext.count
         return bytes.withUnsafeBytes { bytes in

@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// What stands for a phone at one node, in the place of its device token (PROTOCOL §7). Who has it can ring the phone.
+/// What stands for a phone at one node, in the place of its device token (PROTOCOL §11). Who has it can ring the phone.
 /// Prints as `<redacted>`.
 public struct Handle: Hashable, Sendable, Redacted {
     private let digest: Digest256

@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// REGISTER, ROTATE or FORGET: what the owner of a handle asks of the node (PROTOCOL §7).
+/// REGISTER, ROTATE or FORGET: what the owner of a handle asks of the node (PROTOCOL §11).
 public struct HandleRequest: Sendable, Redacted {
     /// What the node shall do.
     public enum Action: Sendable, Equatable {
@@ -174,7 +174,7 @@ public struct HandleRequestFields: Sendable, Redacted {
         }
     }
 
-    /// Checks the fields against the rules of PROTOCOL §7 and returns the request. The signature of a REGISTER is checked,
+    /// Checks the fields against the rules of PROTOCOL §11 and returns the request. The signature of a REGISTER is checked,
     /// too; that of a ROTATE or FORGET needs the owner's key, which the node has stored.
     /// - Throws: ``Rejection`` with the first rule that a field breaks.
     public func checked() throws(Rejection) -> HandleRequest {
@@ -254,7 +254,7 @@ public struct HandleRequestFields: Sendable, Redacted {
     }
 }
 
-/// REGISTERED: the answer to REGISTER, ROTATE or FORGET (PROTOCOL §7).
+/// REGISTERED: the answer to REGISTER, ROTATE or FORGET (PROTOCOL §11).
 public struct HandleResult: Equatable, Sendable {
     /// The number that the sender gave the request.
     public var request: UInt32

@@ -17,7 +17,7 @@ public struct PairingToken: Sendable, Redacted {
     public let defaultFormat: EnvelopeFormat
     /// The token by which Apple or Google identifies the app on this phone; empty if the pairing has a handle instead.
     public let deviceToken: String
-    /// The handle that a node keeps for this phone (PROTOCOL §7); `nil` if the pairing has a device token.
+    /// The handle that a node keeps for this phone (PROTOCOL §11); `nil` if the pairing has a device token.
     public let handle: Handle?
 
     /// The length of a key, in bytes.

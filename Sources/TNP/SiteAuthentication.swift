@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// AUTH: proves that the connection belongs to a site that the node's operator knows (PROTOCOL §8).
+/// AUTH: proves that the connection belongs to a site that the node's operator knows (PROTOCOL §10).
 public struct SiteAuthentication: Equatable, Sendable {
     /// The site's public key, 32 bytes.
     public let key: Bytes
@@ -59,7 +59,7 @@ public struct SiteAuthentication: Equatable, Sendable {
     }
 }
 
-/// AUTHED: the node's answer to AUTH (PROTOCOL §8).
+/// AUTHED: the node's answer to AUTH (PROTOCOL §10).
 public struct SiteAuthenticationResult: Equatable, Sendable {
     /// DELIVERED if the connection counts as the site's, otherwise REJECTED.
     public var kind: Outcome.Kind

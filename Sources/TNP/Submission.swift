@@ -118,7 +118,7 @@ public struct SubmissionFields: Sendable, Redacted {
     public let request: UInt32
     /// The name of an app of the node; empty if absent.
     public var app: Bytes { field(.app) ?? [] }
-    /// The handle of the phone (PROTOCOL §7); `nil` if the sender names the device token.
+    /// The handle of the phone (PROTOCOL §11); `nil` if the sender names the device token.
     package var handle: Bytes? { field(.handle) }
     private let payload: [UInt8]
     /// The places of the fields, by their tag's position among all 15 tags.

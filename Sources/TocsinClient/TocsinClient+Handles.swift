@@ -5,7 +5,7 @@ import Sender
 import TNP
 import Time
 
-/// Handles: what a phone's owner asks of the node that keeps them (PROTOCOL §7). All requests go to the first node of
+/// Handles: what a phone's owner asks of the node that keeps them (PROTOCOL §11). All requests go to the first node of
 /// ``Options/nodes``.
 extension TocsinClient {
     /// The node did not accept a request about a handle.

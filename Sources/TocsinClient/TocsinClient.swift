@@ -34,7 +34,7 @@ public actor TocsinClient {
         public var patience: Duration
         /// Whether each phone has connections of its own, so that a node cannot link phones by their tor circuits.
         public var isolatesPhones: Bool
-        /// The private key of a site that the nodes' operators know (PROTOCOL §8); `nil` for any other sender.
+        /// The private key of a site that the nodes' operators know (PROTOCOL §10); `nil` for any other sender.
         public var siteKey: Ed25519.PrivateKey?
 
         /// Creates options; there must be a node, and `agent` must be at most 64 bytes of UTF-8.

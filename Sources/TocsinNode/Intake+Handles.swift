@@ -6,7 +6,7 @@ import Ingress
 import TNP
 import Time
 
-/// Handles (PROTOCOL §7): submissions by handle, and requests of handles' owners.
+/// Handles (PROTOCOL §11): submissions by handle, and requests of handles' owners.
 extension Intake {
     /// Looks up the handle of a submission, and takes the submission through the gates after the circuit's.
     func take(_ submission: SubmissionByHandle, from connection: any SenderConnection) {

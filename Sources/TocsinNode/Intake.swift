@@ -272,7 +272,10 @@ final class Intake: OutcomeReceiver {
             // Unproven tokens no longer require more effort: replaces the puzzles that were sent with a refusal.
             if admission.efforts.unproven == admission.efforts.all { announce(admission.puzzle(at: .now), true) }
         }
-        handles?.secondPassed(at: reading.unix)
+        if let handles {
+            handles.secondPassed(at: reading.unix)
+            metrics.show(handles: handles.count)
+        }
         metrics.show(admission.efforts, known: admission.known)
     }
 

@@ -58,6 +58,7 @@ final class NodeMetrics {
         .init(
             "tocsin_device_tokens", .gauge, help: "Device tokens in the table, by standing.", labels: ["standing"],
             maximumSeries: 3),
+        .init("tocsin_handles", .gauge, help: "Registered handles; none if the node keeps no handles."),
         .init(
             "tocsin_apns_token_age_seconds", .gauge, help: "Age of the APNs provider token.", labels: ["app"],
             maximumSeries: maximumApps),
@@ -293,6 +294,9 @@ final class NodeMetrics {
         set("tocsin_device_tokens", known.dead, [("standing", "dead")])
         set("tocsin_circuits", known.circuits)
     }
+
+    /// Updates the number of handles.
+    func show(handles: Int) { set("tocsin_handles", handles) }
 
     /// Updates the metrics of the node's own tor, which a node without one does not have.
     func show(_ status: TorStatus) {

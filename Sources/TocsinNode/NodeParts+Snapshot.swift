@@ -27,6 +27,7 @@ extension NodeParts: AdminServer.Source {
         snapshot.circuits = intake.admission.known.circuits
         snapshot.inFlight = statistics.inFlight
         snapshot.spool = statistics.stored
+        snapshot.handles = intake.handles?.count
         snapshot.effort = intake.admission.efforts
         snapshot.hour = metrics.history.hour(at: now)
         snapshot.day = metrics.history.day(at: now)

@@ -13,7 +13,8 @@ extension NodeSnapshot {
         let now: Int64 = 1_790_000_000
         return NodeSnapshot(
             now: now, version: text, uptime: 90_061, notReady: [text], connections: (tnp: 12, http: 3),
-            circuits: 9, inFlight: 1234, spool: (envelopes: 17, bytes: 12_345_678), effort: (all: 16_384, unproven: 0),
+            circuits: 9, inFlight: 1234, spool: (envelopes: 17, bytes: 12_345_678), handles: 5,
+            effort: (all: 16_384, unproven: 0),
             hour: (0..<60).map {
                 Bucket(
                     start: now / 60 * 60 + Int64($0 - 59) * 60, delivered: $0, rejected: $0 % 3, retry: $0 % 7,
@@ -54,7 +55,8 @@ extension NodeSnapshot {
     static func empty(now: Int64 = 1_790_000_000) -> NodeSnapshot {
         NodeSnapshot(
             now: now, version: "1", uptime: 0, notReady: [], connections: (tnp: 0, http: 0), circuits: 0, inFlight: 0,
-            spool: nil, effort: (all: 0, unproven: 0), hour: [], day: [], refusals: [], latencies: [], routes: [],
+            spool: nil, handles: nil, effort: (all: 0, unproven: 0), hour: [], day: [], refusals: [], latencies: [],
+            routes: [],
             credentials: [], tor: nil, alarms: [])
     }
 }
@@ -324,11 +326,9 @@ private func skeleton(_ page: String) -> [String] {
         let object = try object(StatusJSON.status(.sample("w\"\\\n")))
         #expect(
             object.keys.sorted() == [
-                "alarms", "canary", "circuits", "connections", "credentials", "day", "hour", "in_flight", "latencies",
-                "now",
-                "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor", "upstreams",
-                "uptime_seconds",
-                "version",
+                "alarms", "canary", "circuits", "connections", "credentials", "day", "handles", "hour", "in_flight",
+                "latencies", "now", "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor",
+                "upstreams", "uptime_seconds", "version",
             ])
         func names(_ key: String) -> [String]? {
             ((object[key] as? [[String: Any]])?.first ?? object[key] as? [String: Any])?.keys.sorted()

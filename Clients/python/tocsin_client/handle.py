@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles: what stands for a phone at one node, in the place of its device token (PROTOCOL §7)."""
+"""Handles: what stands for a phone at one node, in the place of its device token (PROTOCOL §11)."""
 
 from __future__ import annotations
 

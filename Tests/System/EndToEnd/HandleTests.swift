@@ -11,7 +11,7 @@ import TocsinClient
 @testable import TocsinNode
 @testable import Tor
 
-/// Handles (PROTOCOL §7), with a real node and the stand-ins of Apple and Google.
+/// Handles (PROTOCOL §11), with a real node and the stand-ins of Apple and Google.
 @Suite(.timeLimit(.minutes(2)))
 struct HandleTests {
     private static let enabled = "[handles]\nenabled = true"

@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 
 /**
- * What stands for a phone at one node, in the place of its device token (PROTOCOL §7). Who has it can ring the phone.
+ * What stands for a phone at one node, in the place of its device token (PROTOCOL §11). Who has it can ring the phone.
  * Prints without its content.
  */
 public final class Handle {

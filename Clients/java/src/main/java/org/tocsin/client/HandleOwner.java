@@ -4,7 +4,7 @@ package org.tocsin.client;
 import java.io.IOException;
 import java.nio.file.Path;
 
-/** The key of a handle's owner, who may change or end the handle (PROTOCOL §7). Prints without the key. */
+/** The key of a handle's owner, who may change or end the handle (PROTOCOL §11). Prints without the key. */
 public final class HandleOwner {
     private final byte[] seed;
 

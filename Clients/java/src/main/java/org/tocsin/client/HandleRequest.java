@@ -3,7 +3,7 @@ package org.tocsin.client;
 
 import java.util.List;
 
-/** REGISTER, ROTATE or FORGET: what the owner of a handle asks of the node (PROTOCOL §7). */
+/** REGISTER, ROTATE or FORGET: what the owner of a handle asks of the node (PROTOCOL §11). */
 final class HandleRequest {
     /** The largest number of sender keys of a handle. */
     static final int MOST_SENDER_KEYS = 8;

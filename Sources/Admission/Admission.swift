@@ -9,7 +9,7 @@ import Time
 /// reads no clock: callers pass in events and times. It never names a phone or a sender.
 ///
 /// A submission passes three gates: ``checkCircuit(_:at:)`` and, unless it is a resend of an envelope that the node
-/// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:by:paid:app:on:through:at:)``. ``finish(_:with:contact:at:)`` records
+/// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:by:paid:app:on:through:at:)``. ``finish(_:with:contact:binds:at:)`` records
 /// its outcome.
 package struct Admission: ~Copyable {
     /// The endpoint that received a submission.
@@ -20,7 +20,7 @@ package struct Admission: ~Copyable {
         case http
     }
 
-    /// What ``Admission/finish(_:with:contact:at:)`` needs to know about an admitted submission.
+    /// What ``Admission/finish(_:with:contact:binds:at:)`` needs to know about an admitted submission.
     package struct Ticket: Sendable, Redacted {
         let token: UInt64
         /// The index of the submission's app in `apps`.
@@ -176,16 +176,21 @@ package struct Admission: ~Copyable {
         return paid
     }
 
-    /// The gate for what the owner of a handle asks. A REGISTER costs as much as a submission to an unproven device token.
+    /// The gate for a REGISTER, after ``checkCircuit(_:at:)``. It costs as much as a submission to an unproven device token
+    /// that turns out to be bad: nobody knows whether the phone exists.
     package mutating func admit(
-        _ request: HandleRequest, on circuit: CircuitID, at now: MonotonicTime
+        registration request: HandleRequest, on circuit: CircuitID, at now: MonotonicTime
     ) throws(Refusal) {
-        try checkCircuit(circuit, at: now)
-        guard case .register = request.action else { return }
         let paid = try worth(of: request.proof, for: request.hash, circuit, now)
         try checkUnproven(proof: request.proof, paid: paid, circuit, .tnp, now)
         unproven.take(settings.unproven, now: now)
+        guard circuit.site == nil else { return }
+        let rate = settings.abuse
+        circuits.update(circuit) { $0.abuseAccount.take(rate, now: now) }
     }
+
+    /// Refunds a REGISTER for which there was no room.
+    package mutating func refundRegistration(at now: MonotonicTime) { unproven.refund(settings.unproven, now: now) }
 
     /// Records that the node had no room for a submission that passed ``verify(_:by:on:through:at:)``. Such refusals raise
     /// the required effort.
@@ -360,9 +365,10 @@ package struct Admission: ~Copyable {
     // MARK: Outcomes
 
     /// Records the final outcome of an admitted submission.
+    /// - Parameter binds: whether a delivery may bind the device token to the sender key.
     /// - Returns: a GOAWAY if the outcome blocks the circuit.
     package mutating func finish(
-        _ ticket: Ticket, with outcome: Outcome, contact: ProviderContact, at moment: ClockReading
+        _ ticket: Ticket, with outcome: Outcome, contact: ProviderContact, binds: Bool = true, at moment: ClockReading
     ) -> GoAway? {
         let now = moment.monotonic
         if ticket.isUnproven {
@@ -389,7 +395,7 @@ package struct Admission: ~Copyable {
             tokens.update(ticket.token) { $0.allowance.refund(rate, now: now) }
         }
         switch outcome.kind {
-        case .delivered: accepted(ticket, moment)
+        case .delivered: accepted(ticket, mayBind: binds, moment)
         case .gone:
             guard died(ticket, since: outcome.goneSince ?? moment.milliseconds, moment) else { return nil }
             return charge(ticket.circuit, at: moment.monotonic)
@@ -420,11 +426,11 @@ package struct Admission: ~Copyable {
         return (tokens[ticket.token]?.allowance ?? Allowance()).added(to: outcome, settings.device, now: now)
     }
 
-    private mutating func accepted(_ ticket: Ticket, _ moment: ClockReading) {
+    private mutating func accepted(_ ticket: Ticket, mayBind: Bool, _ moment: ClockReading) {
         let record = tokens[ticket.token] ?? TokenRecord(token: ticket.token)
         let isBound = settings.sender(of: record, on: moment.day) != 0
         let binds =
-            ticket.signer != 0 && settings.senders != .off && !isBound
+            mayBind && ticket.signer != 0 && settings.senders != .off && !isBound
             && !settings.hasRecentUnsigned(of: record, on: moment.day)
         let recordsUnsigned =
             ticket.isUnsigned && !isBound && settings.senderQuietDays > 0 && record.unsignedDay != moment.day
@@ -600,9 +606,14 @@ extension Admission {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
     }
 
+    /// The keyed hash of a phone's device token.
+    package func name(of phone: HandleRequest.Registration, app: String) -> UInt64 {
+        Self.name(of: phone.deviceToken[...], magic: phone.magic, app: app, under: hash)
+    }
+
     /// Unbinds a phone from the owner of its handle, who has ended the handle.
     package mutating func unbind(_ phone: HandleRequest.Registration, app: String, from owner: [UInt8]) {
-        let token = Self.name(of: phone.deviceToken[...], magic: phone.magic, app: app, under: hash)
+        let token = name(of: phone, app: app)
         guard tokens[token]?.sender == sender(owner[...], of: token) else { return }
         change(token) { $0.unbind() }
     }

@@ -27,7 +27,7 @@ package struct Refusal: Error, Equatable, Sendable {
 extension Duration {
     /// Whole milliseconds for RESULT and GOAWAY, rounded up so that a sender that waits this long does not retry too
     /// early.
-    var wireMilliseconds: UInt32 {
+    package var wireMilliseconds: UInt32 {
         let (seconds, attoseconds) = components
         guard seconds < 4_000_000 else { return 4_000_000_000 }
         let (millisecond, roundedUp) = (1_000_000_000_000_000 as Int64, max(0, attoseconds) + 999_999_999_999_999)

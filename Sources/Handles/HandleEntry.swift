@@ -82,10 +82,13 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
                 lastRequest: request.hash)
             guard let present else { return .store(HandleEntry(record: record, state: .unconfirmed, time: now)) }
             if let outcome = present.refusal(of: request) { return .none(outcome) }
-            guard present.state == .confirmed else {
+            switch present.state {
+            // Who has an old pairing must not put its device token back.
+            case _ where present.hasRotated(from: registration): return .none(.rejected(.notTheOwner))
+            case .confirmed: return .store(HandleEntry(record: record, state: .confirmed, time: present.time))
+            case .unconfirmed, .forgotten:
                 return .store(HandleEntry(record: record, state: .unconfirmed, time: now))
             }
-            return .store(HandleEntry(record: record, state: .confirmed, time: present.time))
         case .rotate(_, let registration):
             guard var changed = present, changed.state != .forgotten else { return .none(unknown) }
             if let outcome = changed.refusal(of: request) { return .none(outcome) }
@@ -109,6 +112,10 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
         // Sent again: answered as before.
         if request.hash == record.lastRequest { return .delivered() }
         return request.sequence > record.sequence ? nil : .rejected(.notTheOwner)
+    }
+
+    private func hasRotated(from registration: HandleRequest.Registration) -> Bool {
+        state != .forgotten && record.registration.deviceToken != registration.deviceToken
     }
 
     private mutating func accept(_ request: HandleRequest, _ registration: HandleRequest.Registration) {

@@ -44,7 +44,10 @@ package final class HandleStore: Sendable {
     private static let fullRetry: UInt32 = 60_000
 
     private let keys: HandleKeys
+    private let path: String
     private let database: ConnectionQueue
+    /// Lookups do not wait for commits.
+    private let reader: ConnectionQueue
 
     /// Opens the store, or creates an empty one. Reads the whole file once, and blocks while it does.
     /// - Parameters:
@@ -55,18 +58,22 @@ package final class HandleStore: Sendable {
             .handles, at: path, keyFile: keyFile, makeCheck: { HandleKeys($0).check },
             isRightKey: { HandleKeys($0).check == $1 })
         keys = HandleKeys(file.key)
+        self.path = path
+        reader = try ConnectionQueue(reading: file)
         database = ConnectionQueue(file)
     }
 
     /// What stands behind a handle; `nil` if the node does not know the handle, or its owner has ended it.
-    /// - Parameter now: Unix time in seconds.
+    /// - Parameters:
+    ///   - isInUse: whether the handle is known to be in use, although ``rang(_:at:)`` has not returned yet.
+    ///   - now: Unix time in seconds.
     package func find(
-        _ handle: Handle, _ limits: Limits, at now: Int64, isolation: isolated (any Actor)? = #isolation
+        _ handle: Handle, _ limits: Limits, isInUse: Bool = false, at now: Int64,
+        isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> HandleEntry? {
-        let keys = keys
-        return try await database.run { connection in
-            let entry = try Self.entry(of: handle, keys, limits, now, connection)
-            return entry?.state == .forgotten ? nil : entry
+        try await reader.run { connection in
+            guard let entry = try self.row(of: handle, connection), entry.state != .forgotten else { return nil }
+            return entry.isExpired(forgetDays: limits.forgetDays, at: now) && !isInUse ? nil : entry
         }
     }
 
@@ -88,12 +95,13 @@ package final class HandleStore: Sendable {
             var outcome = Outcome.delivered()
             var ended: HandleEntry.Record?
             try connection.transaction {
-                let present = try Self.entry(of: handle, keys, limits, now, connection)
+                let row = try self.row(of: handle, connection)
+                let present = row.flatMap { $0.isExpired(forgetDays: limits.forgetDays, at: now) ? nil : $0 }
                 switch HandleEntry.change(request, app: app, present, at: now) {
                 case .none(let unchanged): outcome = unchanged
                 case .store(let entry):
                     if entry.state == .forgotten { ended = present?.record }
-                    guard try present != nil || Self.makeRoom(limits, connection) else {
+                    guard try row != nil || Self.makeRoom(limits, connection) else {
                         outcome = .retry(.nodeBusy, after: Self.fullRetry)
                         return
                     }
@@ -139,34 +147,45 @@ package final class HandleStore: Sendable {
                     now - HandleEntry.confirmationTime,
                     HandleEntry.oldestUse(forgetDays: limits.forgetDays, at: now),
                 ])
+            // Rotated and removed rows must not stay in the write-ahead log.
+            try? connection.truncateLog()
             return try connection.first("SELECT COUNT(*) FROM handles WHERE state < 2") { Int($0.integer(0)) } ?? 0
         }
     }
 
     /// Waits for earlier calls and closes the file. Later calls throw ``StoreError/Problem/closed``.
-    package func close(isolation: isolated (any Actor)? = #isolation) async { await database.close() }
+    package func close(isolation: isolated (any Actor)? = #isolation) async {
+        await reader.close()
+        await database.close()
+    }
 
-    /// The entry of a handle; `nil` if there is none or it has expired.
-    private static func entry(
-        of handle: Handle, _ keys: HandleKeys, _ limits: Limits, _ now: Int64, _ connection: Connection
-    ) throws -> HandleEntry? {
+    /// The row of a handle, which may have expired; `nil` if there is none.
+    /// - Throws: also if the row was altered, or if a later version of Tocsin has written it.
+    private func row(of handle: Handle, _ connection: Connection) throws -> HandleEntry? {
         let row = try connection.first(
             "SELECT sealed, state, time FROM handles WHERE name = ?", [keys.name(of: handle)]
         ) { ($0.bytes(0), UInt8(truncatingIfNeeded: $0.integer(1)), $0.integer(2)) }
-        guard let (sealed, state, time) = row, let record = keys.open(sealed, of: handle),
-            let state = HandleEntry.State(rawValue: state)
-        else { return nil }
-        let entry = HandleEntry(record: record, state: state, time: time)
-        return entry.isExpired(forgetDays: limits.forgetDays, at: now) ? nil : entry
+        guard let (sealed, state, time) = row else { return nil }
+        guard let record = keys.open(sealed, of: handle), let state = HandleEntry.State(rawValue: state) else {
+            throw StoreError(.damaged, file: path, of: .handles)
+        }
+        return HandleEntry(record: record, state: state, time: time)
     }
 
+    /// The share of the store that unconfirmed handles may take: anybody can register them.
+    private static let unconfirmedShare = 4
+
     /// Removes the oldest ended handle if the store is full.
-    /// - Returns: whether there is room for a handle.
+    /// - Returns: whether there is room for an unconfirmed handle.
     private static func makeRoom(_ limits: Limits, _ connection: Connection) throws -> Bool {
-        let count = try connection.first("SELECT COUNT(*) FROM handles") { Int($0.integer(0)) } ?? 0
-        guard count >= limits.maximum else { return true }
+        func count(_ condition: String) throws -> Int {
+            try connection.first("SELECT COUNT(*) FROM handles WHERE \(condition)") { Int($0.integer(0)) } ?? 0
+        }
+        guard try count("state = 0") < max(1, limits.maximum / unconfirmedShare) else { return false }
+        let all = try count("state >= 0")
+        guard all >= limits.maximum else { return true }
         try connection.run(
             "DELETE FROM handles WHERE name IN (SELECT name FROM handles WHERE state = 2 ORDER BY time LIMIT 1)")
-        return connection.changes > 0 && count == limits.maximum
+        return connection.changes > 0 && all == limits.maximum
     }
 }

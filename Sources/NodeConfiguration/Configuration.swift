@@ -516,7 +516,7 @@ package struct Configuration: Sendable {
             "Handles, which phones register at the node and give to senders in the place of the device token.")
         let keepsHandles = try handles.boolean("enabled", default: false, "Whether phones may register handles")
         let maximumHandles = try handles.integer(
-            "max", in: 1...10_000_000, default: 100_000,
+            "max", in: 100...10_000_000, default: 100_000,
             "Maximum number of handles, each with less than 2 KB on disk")
         let handleForgetDays = try handles.integer(
             "forget_days", in: 7...3650, default: 180,

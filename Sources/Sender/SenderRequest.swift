@@ -58,6 +58,9 @@ package enum SenderRequest: Sendable {
         }
     }
 
+    /// Whether this is the request of a handle's owner. It waits for WELCOME, which says whether the node keeps handles.
+    var isAboutHandle: Bool { if case .handle = self { true } else { false } }
+
     /// Whether the node may require a proof of work.
     var mayNeedProof: Bool {
         guard case .handle(let request) = self else { return true }

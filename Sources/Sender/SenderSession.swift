@@ -214,7 +214,9 @@ package struct SenderSession {
         while examined < queue.count, sent.count + waiting.count < limit {
             let request = queue[examined]
             examined += 1
-            if isReady(request) {
+            if let outcome = refusal(of: request) {
+                rejected.append((request, outcome))
+            } else if isReady(request) {
                 if let outcome = send(request, in: &output) { rejected.append((request, outcome)) }
             } else if let puzzle, pending[request]!.workLeft <= .zero || puzzle.effort > largestEffort {
                 spent.append(request)
@@ -228,6 +230,14 @@ package struct SenderSession {
         for (request, outcome) in rejected { actions.append(finish(request, outcome)) }
         for request in spent { actions += searchEnded(request) }
         return actions
+    }
+
+    /// The outcome of a request that the node does not understand; it would close the connection.
+    private func refusal(of request: UInt32) -> Outcome? {
+        guard let welcome, pending[request]!.request.isAboutHandle, !welcome.features.contains(.handles) else {
+            return nil
+        }
+        return .rejected(.unsupportedField, text: "this node keeps no handles")
     }
 
     /// Whether abandoned submissions occupy all slots of the connection while other submissions wait for one.
@@ -293,7 +303,9 @@ package struct SenderSession {
                 }
                 if case .result(let result) = message { answered(result, &actions) }
                 if case .registered(let result) = message {
-                    if sent.contains(result.request), pending[result.request] != nil {
+                    if sent.contains(result.request), pending[result.request]?.request.isAboutHandle == true,
+                        result.outcome.kind == .delivered
+                    {
                         handles[result.request] = result.handle
                     }
                     answered(SubmissionResult(request: result.request, outcome: result.outcome), &actions)
@@ -410,7 +422,7 @@ extension SenderSession {
     /// Whether a submission may be sent: the node requires no proof, the submission has one, or this sender does no work
     /// and leaves the rejection to the node.
     private func isReady(_ request: UInt32) -> Bool {
-        guard let puzzle else { return !pending[request]!.needsWork }
+        guard let puzzle else { return !pending[request]!.needsWork && !pending[request]!.request.isAboutHandle }
         guard puzzle.effort > 0, doesWork, !isSite, pending[request]!.request.mayNeedProof else { return true }
         guard let proof = pending[request]!.request.proof else { return false }
         return proof.effort >= puzzle.effort && isForKnownSeed(proof)

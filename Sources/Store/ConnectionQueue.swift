@@ -19,6 +19,18 @@ package final class ConnectionQueue: @unchecked Sendable {
         (connection, lock, path, kind) = (file.connection, file.lock, file.path, file.kind)
     }
 
+    /// Opens a second connection to the store of `file`, for reading only: it does not wait for the first one's commits. Close
+    /// it before the first one, which has the lock.
+    package init(reading file: StoreFile) throws(StoreError) {
+        queue = DispatchQueue(label: "\(file.kind.name), reading")
+        (path, kind) = (file.path, file.kind)
+        do {
+            connection = try Connection(file.path, isReadOnly: true)
+        } catch {
+            throw StoreError(error, file: file.path, of: file.kind)
+        }
+    }
+
     /// Queues `work` behind all earlier work and returns. Drops `work` if the store has been closed.
     package func async(_ work: @escaping @Sendable (Connection) -> Void) {
         queue.async {

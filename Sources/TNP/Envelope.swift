@@ -109,11 +109,22 @@ public struct Envelope: Sendable, Redacted {
     }
 
     /// Creates an envelope and checks its fields. ``contentAvailable`` and ``mutableContent`` are `nil`.
-    /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`. The
-    ///   device token may be empty if there is a handle.
+    /// - Parameters: as the properties of the same names; `format` selects the rules for `iv` and `ciphertext`.
     /// - Throws: ``Rejection`` with the first rule of PROTOCOL §3 that a field breaks.
     public init(
-        app: Bytes = [], magic: Magic, deviceToken: Bytes, handle: Handle? = nil, iv: Bytes, ciphertext: Bytes,
+        app: Bytes = [], magic: Magic, deviceToken: Bytes, iv: Bytes, ciphertext: Bytes,
+        ttl: UInt32 = Envelope.maximumTTL, priority: DeliveryPriority = .immediate, sound: Bool = true,
+        collapseID: Bytes? = nil, format: EnvelopeFormat
+    ) throws(Rejection) {
+        try self.init(
+            app: app, magic: magic, deviceToken: deviceToken, handle: nil, iv: iv, ciphertext: ciphertext, ttl: ttl,
+            priority: priority, sound: sound, collapseID: collapseID, format: format)
+    }
+
+    /// Creates an envelope that may be addressed by a handle. With a handle, a sender leaves the device token empty; a node
+    /// adds it when it has looked the handle up.
+    package init(
+        app: Bytes = [], magic: Magic, deviceToken: Bytes, handle: Handle?, iv: Bytes, ciphertext: Bytes,
         ttl: UInt32 = Envelope.maximumTTL, priority: DeliveryPriority = .immediate, sound: Bool = true,
         collapseID: Bytes? = nil, format: EnvelopeFormat
     ) throws(Rejection) {

@@ -82,6 +82,11 @@ public struct Outcome: Equatable, Sendable {
     /// Returns GONE with reason 304; `since` is a Unix time in milliseconds, or `nil` if unknown.
     public static func gone(since: UInt64?) -> Outcome { Outcome(.gone, reason: .unregistered, goneSince: since) }
 
+    /// Whether the sender should forget the pairing. A pairing by handle survives the device token: the phone's owner can
+    /// put another one behind the handle.
+    /// - Parameter byHandle: whether the sender has used a handle.
+    public func endsPairing(byHandle: Bool) -> Bool { kind == .gone && (!byHandle || reason == .unknownHandle) }
+
     /// Whether no further outcome follows for the submission.
     public var isFinal: Bool { kind != .queued }
 }

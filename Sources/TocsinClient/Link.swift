@@ -75,7 +75,9 @@ final class Waiter: Hashable {
     var queued: Outcome?
     /// The handle in the node's answer.
     var handle: Handle?
-    /// The nodes that answered RETRY for longer than the caller waits, or cannot answer.
+    /// The nodes that cannot know what the request is about.
+    var excluded: Set<Int> = []
+    /// The nodes that answered RETRY for longer than the caller waits.
     var refusedBy: Set<Int> = []
 
     init(

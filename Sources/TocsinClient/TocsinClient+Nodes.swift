@@ -13,7 +13,9 @@ extension TocsinClient {
     func assign(_ waiter: Waiter) {
         let links = waiter.channel.links
         for link in links { link.access.node.revive(now: .now) }
-        if let index = NodeState.choose(links.map(\.access.node), excluding: waiter.refusedBy) {
+        let excluded = waiter.refusedBy.union(waiter.excluded)
+        let candidates = links.filter { !waiter.excluded.contains($0.index) }
+        if let index = NodeState.choose(links.map(\.access.node), excluding: excluded) {
             guard let submission = waiter.submission else { return }
             let request = links[index].access.session.add(submission)
             links[index].waiters[request] = waiter
@@ -21,7 +23,7 @@ extension TocsinClient {
             waiter.place = (links[index], request)
         } else if let refusal = waiter.refusal, !waiter.refusedBy.isEmpty {
             finish(waiter, .success(refusal))
-        } else if let failure = links[0].failure, links.allSatisfy({ $0.access.node.state == .refused }) {
+        } else if let failure = links[0].failure, candidates.allSatisfy({ $0.access.node.state == .refused }) {
             finish(waiter, .failure(failure))
         } else {
             waiter.channel.unassigned.append(waiter)

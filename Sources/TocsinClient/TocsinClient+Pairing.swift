@@ -50,7 +50,9 @@ extension TocsinClient {
         guard pairing.defaultFormat == .pipe else { throw EraseUnsupported() }
         let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: UnixTime.now * 1000)
         let outcome = try await notify(pairing, notification, app: app, sound: false, timeout: timeout)
-        if outcome.kind == .delivered || outcome.kind == .gone { remembered[pairing.address] = nil }
+        if outcome.kind == .delivered || outcome.endsPairing(byHandle: pairing.handle != nil) {
+            remembered[pairing.address] = nil
+        }
         return outcome
     }
 

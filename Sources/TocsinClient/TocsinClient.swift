@@ -107,8 +107,8 @@ public actor TocsinClient {
     ///   - options: the nodes' addresses and the settings of the connections.
     ///   - loop: the event loop on which the client runs.
     ///   - progress: receives the steps of the client's work, on the thread of `loop`.
-    ///   - onGone: receives the pairing of a phone that no longer has its device token, on the thread of `loop`. The
-    ///     client has forgotten the pairing.
+    ///   - onGone: receives the pairing of a phone that no longer has its device token, or whose handle the node does not
+    ///     know, on the thread of `loop`. The client has forgotten the pairing.
     public init(
         _ options: Options, on loop: EventLoop, progress: (@Sendable (Progress) -> Void)? = nil,
         onGone: (@Sendable (PairingToken) -> Void)? = nil
@@ -145,7 +145,11 @@ public actor TocsinClient {
             .submission(submission), of: address, toFirstNodeOnly: envelope.handle != nil, timeout: timeout,
             returnsWhenQueued: returnsWhenQueued
         ).outcome
-        if outcome.kind == .gone, let pairing = remembered.removeValue(forKey: address) { onGone?(pairing) }
+        if outcome.endsPairing(byHandle: envelope.handle != nil),
+            let pairing = remembered.removeValue(forKey: address)
+        {
+            onGone?(pairing)
+        }
         return outcome
     }
 
@@ -168,7 +172,7 @@ public actor TocsinClient {
                 let waiter = Waiter(
                     number, continuation, PendingSubmission(request, workLimit: options.workLimit), on: channel,
                     returnsWhenQueued: returnsWhenQueued, started: now, deadline: now + timeout)
-                if toFirstNodeOnly { waiter.refusedBy = Set(options.nodes.indices.dropFirst()) }
+                if toFirstNodeOnly { waiter.excluded = Set(options.nodes.indices.dropFirst()) }
                 pending[number] = waiter
                 channel.waiters.insert(waiter)
                 if Task.isCancelled { return cancel(number) }

@@ -24,23 +24,31 @@ final class HandleKeeper: @unchecked Sendable {
     private typealias LookupResult = (Found) -> Void
     private typealias RequestResult = (HandleStore.Answer) -> Void
 
-    /// Maximum number of callers that wait for the store.
-    private static let maximumWaiting = 2000
+    /// Maximum number of lookups, and of requests, that wait for the store. A request waits for the disk.
+    private static let (maximumLookups, maximumRequests) = (2000, 64)
     /// Retry-after when too many callers wait, in milliseconds.
     private static let busyRetry: UInt32 = 1000
     private static let sweepInterval = Duration.seconds(60)
+    /// Maximum number of handles of one device token that a run of the node confirms, so that nobody fills the store with
+    /// handles of a few phones.
+    private static let maximumPerToken: UInt8 = 32
+    /// Maximum number of device tokens, and of ended handles, that are remembered.
+    private static let maximumRemembered = 100_000
 
     private let store: HandleStore
     private let loop: EventLoop
     private let log: EventLog
     /// The bounds of the store; a reload may change them.
     var limits: HandleStore.Limits
-    private var waiting = 0
     private var lookups: [Int: LookupResult] = [:]
     private var requests: [Int: RequestResult] = [:]
     private var lastNumber = 0
-    /// The handles that were rung since the last save.
+    /// The handles that were rung, and whose use is not saved yet.
     private var rung: Set<Handle> = []
+    /// The number of handles confirmed in this run, by the keyed hash of the device token.
+    private var confirmed: [UInt64: UInt8] = [:]
+    /// The handles that were ended in this run: envelopes accepted before may still be delivered.
+    private var ended: Set<Handle> = []
     private var isSaving = false
     private var nextSweep = MonotonicTime.now
     /// The number of handles at the last sweep.
@@ -59,17 +67,19 @@ final class HandleKeeper: @unchecked Sendable {
     /// Looks a handle up.
     /// - Parameter now: Unix time in seconds.
     func find(_ handle: Handle, at now: Int64, _ result: @escaping (Found) -> Void) {
-        guard let number = start() else { return result(.refused(Self.busy)) }
+        loop.preconditionOnLoop()
+        guard lookups.count < Self.maximumLookups else { return result(.refused(Self.busy)) }
+        let number = nextNumber()
         lookups[number] = result
-        let limits = limits
+        let (limits, isInUse) = (limits, rung.contains(handle))
         Task(executorPreference: loop) {
             let found: Found
             do {
-                found = try await self.store.find(handle, limits, at: now).map { .entry($0) } ?? .unknown
+                found =
+                    try await self.store.find(handle, limits, isInUse: isInUse, at: now).map { .entry($0) } ?? .unknown
             } catch {
                 found = .refused(self.failed(error))
             }
-            self.end()
             self.lookups.removeValue(forKey: number)?(found)
         }
     }
@@ -81,7 +91,9 @@ final class HandleKeeper: @unchecked Sendable {
     func perform(
         _ request: HandleRequest, app: String, at now: Int64, _ result: @escaping (HandleStore.Answer) -> Void
     ) {
-        guard let number = start() else { return result(HandleStore.Answer(Self.busy)) }
+        loop.preconditionOnLoop()
+        guard requests.count < Self.maximumRequests else { return result(HandleStore.Answer(Self.busy)) }
+        let number = nextNumber()
         requests[number] = result
         let limits = limits
         Task(executorPreference: loop) {
@@ -91,25 +103,26 @@ final class HandleKeeper: @unchecked Sendable {
             } catch {
                 answer = HandleStore.Answer(self.failed(error))
             }
-            self.end()
+            if answer.ended != nil, let handle = answer.handle { self.remember(ended: handle) }
             self.requests.removeValue(forKey: number)?(answer)
         }
     }
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
 
-    private func start() -> Int? {
-        loop.preconditionOnLoop()
-        guard waiting < Self.maximumWaiting else { return nil }
-        waiting += 1
+    private func nextNumber() -> Int {
         lastNumber += 1
         return lastNumber
     }
 
-    private func end() {
+    private func remember(ended handle: Handle) {
         loop.preconditionOnLoop()
-        waiting -= 1
+        if ended.count >= Self.maximumRemembered { ended.removeFirst() }
+        ended.insert(handle)
     }
+
+    /// Whether the owner of this handle has ended it in this run of the node.
+    func hasEnded(_ handle: Handle) -> Bool { ended.contains(handle) }
 
     private func failed(_ error: any Error) -> Outcome {
         log.handlesFailed(error)
@@ -119,8 +132,14 @@ final class HandleKeeper: @unchecked Sendable {
     // MARK: Use
 
     /// Records that the phone behind a handle was rung with DELIVERED.
-    func rang(_ handle: Handle) {
+    /// - Parameter token: the keyed hash of the device token, if the handle was not confirmed; `nil` otherwise.
+    func rang(_ handle: Handle, confirming token: UInt64? = nil) {
         loop.preconditionOnLoop()
+        if let token {
+            if confirmed.count >= Self.maximumRemembered { confirmed.removeAll() }
+            guard confirmed[token, default: 0] < Self.maximumPerToken else { return }
+            if !rung.contains(handle) { confirmed[token, default: 0] += 1 }
+        }
         rung.insert(handle)
     }
 
@@ -140,15 +159,14 @@ final class HandleKeeper: @unchecked Sendable {
 
     private func save(at now: Int64, sweeps: Bool) async {
         let saved = rung
-        rung = []
         do {
             try await store.rang(Array(saved), at: now)
+            rung.subtract(saved)
             if sweeps {
                 nextSweep = .now + Self.sweepInterval
                 count = try await store.sweep(limits, at: now)
             }
         } catch {
-            rung.formUnion(saved)
             log.handlesFailed(error)
         }
     }

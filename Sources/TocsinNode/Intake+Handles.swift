@@ -40,21 +40,24 @@ extension Intake {
     ) {
         let start = MonotonicTime.now
         let resolved: Submission
-        let app: (name: String, format: EnvelopeFormat)
+        guard let app = senders?.rules.tnp.app(named: Array(entry.record.app.utf8)[...]) else {
+            // Not charged: the operator has removed the app.
+            return refuse(submission.request, Refusal(Rejection(.unknownApp).outcome), on: connection)
+        }
         do throws(Rejection) {
-            guard let found = senders?.rules.tnp.app(named: Array(entry.record.app.utf8)[...]) else {
-                throw Rejection(.unknownApp)
-            }
-            app = found
             resolved = try submission.resolved(to: entry.record.registration, of: app)
         } catch {
             return refuse(
                 submission.request, Refusal(error.outcome, goAway: admission.charge(circuit, at: start)), on: connection
             )
         }
+        let registration = entry.record.registration
         let use = HandleUse(
-            access: HandleAccess(owner: entry.record.owner, senderKeys: entry.record.registration.senderKeys),
-            unsaved: entry.isKnownToBeUsed(at: reading.unix) ? nil : submission.handle)
+            handle: submission.handle,
+            access: HandleAccess(owner: entry.record.owner, senderKeys: registration.senderKeys),
+            isSaved: entry.isKnownToBeUsed(at: reading.unix),
+            unconfirmedToken: entry.state == .unconfirmed
+                ? admission.name(of: registration, app: entry.record.app) : nil)
         do throws(Refusal) {
             try deliver(
                 resolved, app: app.name, format: app.format, by: use, from: connection, on: circuit, at: start)
@@ -68,13 +71,15 @@ extension Intake {
         guard let circuit = connection.circuit, let handles, let rules = senders?.rules.tnp else { return }
         var app = ""
         do throws(Refusal) {
-            try admission.admit(request, on: circuit, at: .now)
+            let now = MonotonicTime.now
+            try admission.checkCircuit(circuit, at: now)
             if case .register(let name, _, let registration) = request.action {
                 guard let named = rules.app(named: name[...]) else { throw Refusal(Rejection(.unknownApp).outcome) }
                 guard rules.routes.contains("\(named.name)/\(registration.magic.rawValue)") else {
                     throw Refusal(Rejection(.platformNotConfigured).outcome)
                 }
                 app = named.name
+                try admission.admit(registration: request, on: circuit, at: now)
             }
         } catch {
             return refuse(request.request, error, on: connection)
@@ -83,6 +88,9 @@ extension Intake {
             if let ended = answer.ended {
                 // Who rings the phone by its device token again is not the owner of the handle.
                 admission.unbind(ended.registration, app: ended.app, from: ended.owner)
+            }
+            if answer.outcome.kind == .retry, case .register = request.action {
+                admission.refundRegistration(at: .now)
             }
             guard !connection.isClosed, let circuit = connection.circuit else { return }
             if let handle = answer.handle { return connection.registered(request.request, handle) }

@@ -29,15 +29,18 @@ final class Intake: OutcomeReceiver {
         let ticket: Admission.Ticket?
         /// `nil` for a resend.
         let route: Route?
-        /// The handle whose use a delivery proves; `nil` if there is none, or if the store knows it already.
-        let handle: Handle?
+        /// `nil` if the sender has used the device token.
+        let use: HandleUse?
     }
 
     /// What the node knows about a sender that has used a handle.
     struct HandleUse {
+        let handle: Handle
         let access: HandleAccess
-        /// The handle, unless the store knows that it is in use.
-        let unsaved: Handle?
+        /// Whether the store knows that the handle is in use today.
+        let isSaved: Bool
+        /// The keyed hash of the device token, if the handle is not confirmed.
+        let unconfirmedToken: UInt64?
     }
 
     private let dispatch: Dispatch
@@ -110,7 +113,7 @@ final class Intake: OutcomeReceiver {
             // The outcome matters even if the sender disconnects: it may change the standing of the device token.
             dispatch.submit(
                 submission.envelope, for: destination, format: format, from: origin,
-                reply(to: submission, from: connection, (ticket, app, submission.envelope.magic), use?.unsaved))
+                reply(to: submission, from: connection, (ticket, app, submission.envelope.magic), use))
         }
     }
 
@@ -136,15 +139,15 @@ final class Intake: OutcomeReceiver {
     /// Remembers where to report the outcomes of a submission.
     /// - Parameters:
     ///   - admitted: the submission's ticket and route; `nil` for a resend.
-    ///   - handle: the handle whose use a delivery proves.
+    ///   - use: `nil` for a resend, or if the sender has used the device token.
     private func reply(
         to submission: Submission, from connection: any SenderConnection,
-        _ admitted: (ticket: Admission.Ticket, app: String, magic: Magic)? = nil, _ handle: Handle? = nil
+        _ admitted: (ticket: Admission.Ticket, app: String, magic: Magic)? = nil, _ use: HandleUse? = nil
     ) -> Reply {
         let place = waiting.insert(
             WaitingSubmission(
                 connection: connection.number, request: submission.request, ticket: admitted?.ticket,
-                route: admitted.map { Route(app: $0.app, magic: $0.magic) }, handle: handle))
+                route: admitted.map { Route(app: $0.app, magic: $0.magic) }, use: use))
         return Reply(number: place.rawValue, acceptsQueued: submission.acceptQueued)
     }
 
@@ -185,10 +188,14 @@ final class Intake: OutcomeReceiver {
             connection?.finished(submission.request, outcome)
             return
         }
-        if outcome.kind == .delivered, let handle = submission.handle { handles?.rang(handle) }
+        var mayBind = true
+        if outcome.kind == .delivered, let use = submission.use, let handles {
+            if !use.isSaved { handles.rang(use.handle, confirming: use.unconfirmedToken) }
+            mayBind = !handles.hasEnded(use.handle)
+        }
         metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
         let now = reading
-        let goAway = admission.finish(ticket, with: outcome, contact: contact, at: now)
+        let goAway = admission.finish(ticket, with: outcome, contact: contact, binds: mayBind, at: now)
         connection?.finished(submission.request, admission.addingAllowance(to: outcome, of: ticket, at: now.monotonic))
         guard let goAway else { return }
         recordAbuse()

@@ -10,7 +10,7 @@ import Testing
 
 @Suite struct HandleStoreTests {
     private let directory: String
-    private let limits = HandleStore.Limits(maximum: 3, forgetDays: 10)
+    private let limits = HandleStore.Limits(maximum: 12, forgetDays: 10)
     /// 2025-10-09 08:53:20.
     private let start: Int64 = 1_760_000_000
     private let day: Int64 = 86_400
@@ -87,7 +87,12 @@ import Testing
             try connection.run("UPDATE handles SET sealed = ? WHERE name = ?", [other.1, row.0])
         }
         let again = try open()
-        for handle in [first, second] { #expect(try await again.find(handle, limits, at: start) == nil) }
+        for handle in [first, second] {
+            await #expect(throws: StoreError.self) { try await again.find(handle, limits, at: start) }
+            // Nor does a request overwrite it.
+            let forget = HandleRequest(.forget(handle), sequence: 9, by: owner())
+            await #expect(throws: StoreError.self) { try await again.perform(forget, app: "", limits, at: start) }
+        }
         await end(again)
     }
 
@@ -107,6 +112,8 @@ import Testing
         let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).handle)
         #expect(try await store.find(handle, limits, at: start + 599) != nil)
         #expect(try await store.find(handle, limits, at: start + 600) == nil)
+        // Rung in the last second, but not saved yet.
+        #expect(try await store.find(handle, limits, isInUse: true, at: start + 600) != nil)
         #expect(try await store.sweep(limits, at: start + 599) == 1)
         #expect(try await store.sweep(limits, at: start + 600) == 0)
         await end(store)
@@ -144,11 +151,26 @@ import Testing
 
     // MARK: Bounds
 
+    @Test func `handles that nobody has rung take a quarter of the store at most`() async throws {
+        let store = try open()
+        let limits = HandleStore.Limits(maximum: 40, forgetDays: 10)
+        var kinds: [Outcome.Kind] = []
+        for number in 1...11 {
+            kinds.append(try await store.perform(register(number), app: "a", limits, at: start).outcome.kind)
+        }
+        #expect(kinds == Array(repeating: .delivered, count: 10) + [.retry])
+        #expect(try await store.sweep(limits, at: start + 600) == 0)
+        #expect(try await store.perform(register(11), app: "a", limits, at: start + 600).handle != nil)
+        await end(store)
+    }
+
     @Test func `a full store answers RETRY, keeps each live handle, and gives up ended ones`() async throws {
         let store = try open()
+        let limits = HandleStore.Limits(maximum: 3, forgetDays: 10)
         var handles: [Handle] = []
         for number in 1...3 {
             handles.append(try #require(try await store.perform(register(number), app: "a", limits, at: start).handle))
+            try await store.rang(handles, at: start)
         }
         let full = try await store.perform(register(4), app: "a", limits, at: start)
         #expect(full.outcome.kind == .retry && full.outcome.reason == .nodeBusy && full.outcome.retryAfter > 0)
@@ -221,7 +243,12 @@ import Testing
         for request in [register(1), register(5, "first"), rotate(4, "x"), rotate(5, "x"), forget(5)] {
             #expect(change(request, entry) == .none(.rejected(.notTheOwner)))
         }
-        #expect(try stored(register(6), entry).record.registration == phone("first"))
+    }
+
+    @Test func `who has an old pairing cannot undo a ROTATE by registering again`() throws {
+        let entry = try stored(rotate(5, "second"), try stored(register(1), nil))
+        #expect(change(register(6), entry) == .none(.rejected(.notTheOwner)))
+        #expect(try stored(rotate(7, "first"), entry).record.registration == phone("first"))
     }
 
     @Test func `nobody but the owner changes or ends a handle`() throws {

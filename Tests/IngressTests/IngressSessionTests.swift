@@ -163,13 +163,26 @@ import Testing
         }
     }
 
-    @Test func `requests about handles again and again close the connection`() throws {
-        var peer = try Peer.identified {
-            $0.keepsHandles = true
-            $0.control = Rate(burst: 2, perMinute: 1)
+    @Test func `requests about handles above their rate get RETRY, except from a site`() throws {
+        let (auth, key, site) = try site(1, rights: [.register])
+        for isSite in [false, true] {
+            var peer = try Peer.identified {
+                $0.keepsHandles = true
+                $0.siteMode = .open
+                $0.control = Rate(burst: 2, perMinute: 1)
+            }
+            peer.sites[key] = site
+            if isSite {
+                try peer.send(auth)
+                peer.expect(.authenticated("site-1"))
+                // AUTH has cost one.
+                try peer.wait(.seconds(60))
+            }
+            try peer.send((try register(1)) + (try register(2)) + (try register(3)))
+            #expect(peer.handleRequests.map(\.request) == (isSite ? [1, 2, 3] : [1, 2]))
+            if !isSite { peer.expect(.registered(3, .connectionOverRate, nil)) }
+            #expect(!peer.isClosed && peer.violations == 0)
         }
-        try peer.send((try register(1)) + (try register(2)) + (try register(3)))
-        peer.expect(.goAway(.abuse))
     }
 
     // MARK: HELLO and WELCOME

@@ -63,6 +63,35 @@ import Testing
         #expect(sender.output == before)
     }
 
+    @Test func `the request of a handle's owner waits for WELCOME, and is not sent to a node without handles`() throws {
+        let owner = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
+        let handle = try #require(Handle([UInt8](repeating: 6, count: 32)))
+        for features in [Welcome.Features.handles, []] {
+            var sender = Sender()
+            let request = HandleRequest(.forget(handle), sequence: 1, by: owner)
+            let number = sender.session.add(PendingSubmission(.handle(request), workLimit: .seconds(60)))
+            #expect(try sender.connect().isEmpty)
+            var actions: [SenderSession.Action] = []
+            try sender.session.received(welcomeFrame(features).span.bytes, &actions)
+            actions = sender.session.flush(now: MonotonicTime(nanoseconds: 0))
+            var expected: [UInt8] = []
+            var sent = request
+            sent.request = number
+            expected.append(sent)
+            let refusal = SubmissionResult(
+                request: number, outcome: .rejected(.unsupportedField, text: "this node keeps no handles"))
+            #expect(actions == (features == .handles ? [.send(expected)] : [.result(refusal)]))
+            // RESULT is not the answer to it, and a handle comes with REGISTERED only.
+            guard features == .handles else { continue }
+            var answer: [UInt8] = []
+            answer.append(HandleResult(request: number, outcome: .delivered(), handle: handle))
+            actions = []
+            try sender.session.received(answer.span.bytes, &actions)
+            #expect(actions == [.result(SubmissionResult(request: number, outcome: .delivered()))])
+            #expect(sender.session.takeHandle(number) == handle && sender.session.takeHandle(number) == nil)
+        }
+    }
+
     @Test func `a resend keeps accept_queued and the signature`() throws {
         let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
         let envelope = try makeEnvelope(1)

@@ -17,6 +17,7 @@ from tocsin_client import (
     Address, BisqNotification, BlockingClient, Envelope, Format, Kind, Magic, NotificationType, PairingError,
     PairingToken, RejectionError, TocsinClient,
 )
+from tocsin_client.handle import Handle, HandleOwner, HandleOwnerError, HandleRefused
 from tocsin_client.nodes import NodeState, State, choose
 from tocsin_client.onion_key import OnionKey, OnionKeyError, is_onion_label
 
@@ -229,6 +230,40 @@ def test_a_phone_that_is_gone_is_reported_once():
         assert gone == [pairing] and client.pairings == []
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("reason", [304, 310])
+def test_a_pairing_by_handle_survives_the_device_token(reason):
+    async def run():
+        gone: list[PairingToken] = []
+        async with Node(4, reason) as address, TocsinClient([address], socks=None, on_gone=gone.append) as client:
+            pairing = PairingToken(PIPE).with_handle(Handle(b"5" * 32))
+            client.remember(pairing)
+            outcome = await client.notify(pairing, BisqNotification(NotificationType.TRADE, "Paid"))
+            assert outcome.kind is Kind.GONE
+            assert (client.pairings, gone) == (([], [pairing]) if reason == 310 else ([pairing], []))
+
+    asyncio.run(run())
+
+
+def test_a_node_without_handles_is_not_asked_for_one(tmp_path):
+    async def run():
+        async with Node(0) as address, TocsinClient([address], socks=None) as client:
+            pairing = PairingToken(PIPE)
+            with pytest.raises(HandleRefused) as refused:
+                await client.register(pairing, HandleOwner.of(pairing), timeout=10)
+            assert refused.value.outcome.reason == 106
+            # The connection is still good.
+            outcome = await client.notify(pairing, BisqNotification(NotificationType.TRADE, "Paid"))
+            assert outcome.kind is Kind.DELIVERED
+
+    asyncio.run(run())
+    path = tmp_path / "owner"
+    HandleOwner.of(PairingToken(PIPE)).save(str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert HandleOwner.read(str(path)) == HandleOwner.of(PairingToken(PIPE))
+    with pytest.raises(HandleOwnerError):
+        HandleOwner.of(PairingToken(PIPE)).save(str(path))
 
 
 def test_each_phone_has_a_connection_of_its_own():

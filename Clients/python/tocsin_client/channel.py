@@ -81,7 +81,7 @@ class Channel:
         """Takes a new submission."""
         self.waiters.add(waiter)
         if waiter.submission.is_for_first_node:
-            waiter.refused_by.update(range(1, len(self.links)))
+            waiter.excluded.update(range(1, len(self.links)))
         waiter.future.add_done_callback(lambda future: self._cancelled(waiter) if future.cancelled() else None)
         waiter.timer = self.loop.call_at(self.loop.time() + waiter.seconds, self._overdue, waiter)
         self._assign(waiter)
@@ -96,14 +96,15 @@ class Channel:
         for link in self.links:
             link.node.revive(now)
         states = [link.node for link in self.links]
-        index = choose(states, waiter.refused_by)
+        index = choose(states, waiter.refused_by | waiter.excluded)
+        candidates = [node for number, node in enumerate(states) if number not in waiter.excluded]
         if index is not None:
             waiter.link = self.links[index]
             waiter.resends = 0
             waiter.link.session.add(waiter)
         elif waiter.refusal is not None and waiter.refused_by:
             self._finish(waiter, waiter.refusal)
-        elif all(node.state is State.REFUSED for node in states) and self.links[0].failure is not None:
+        elif all(node.state is State.REFUSED for node in candidates) and self.links[0].failure is not None:
             self._finish(waiter, self.links[0].failure)
         else:
             waiter.link = None

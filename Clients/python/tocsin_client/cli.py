@@ -17,7 +17,7 @@ from .client import TocsinClient
 from .options import Address, Progress
 from .envelope import LONGEST_TTL, Format, Magic
 from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, RejectionError, SubmissionError
-from .handle import Handle, HandleOwner, HandleOwnerError, HandleRefused
+from .handle import PREFIX, Handle, HandleOwner, HandleOwnerError, HandleRefused
 from .notification import BisqNotification, NotificationType
 from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, is_onion_label
 from .outcome import Kind, Outcome
@@ -51,8 +51,8 @@ class Failure(Exception):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        # A pairing token in the wrong place must not be printed.
-        text = "unknown command or argument" if "|" in message else message
+        # A pairing token or a handle in the wrong place must not be printed.
+        text = "unknown command or argument" if "|" in message or PREFIX in message else message
         self.exit(USAGE, f"{self.prog}: {text}\n{self.format_usage()}")
 
 

@@ -42,7 +42,8 @@ class TocsinClient:
         limit allows it; for longer, it tries the other nodes, and then returns RETRY.
     :param site_key: the key of a site that the nodes' operators know.
     :param on_progress: receives the steps of the work, on the event loop's thread.
-    :param on_gone: receives the pairing of a phone that no longer has its device token.
+    :param on_gone: receives the pairing of a phone that no longer has its device token, or whose handle the node does not
+        know.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class TocsinClient:
             returns_when_queued=returns_when_queued,
         )
         outcome: Outcome = waiter.future.result()
-        if outcome.kind is Kind.GONE:
+        if outcome.ends_pairing(envelope.handle is not None):
             self._gone(envelope.address)
         return outcome
 
@@ -244,7 +245,7 @@ class TocsinClient:
         outcome = await self.notify(
             pairing, BisqNotification(NotificationType.ERASE), app=app, sound=False, timeout=timeout
         )
-        if outcome.kind in (Kind.DELIVERED, Kind.GONE):
+        if outcome.kind is Kind.DELIVERED or outcome.ends_pairing(pairing.handle is not None):
             self._pairings.pop(pairing.address, None)
         return outcome
 

@@ -46,6 +46,8 @@ class Waiter(Entry):
     """The caller's time limit."""
     returns_when_queued: bool
     link: Link | None = None
+    excluded: set[int] = field(default_factory=set)
+    """The nodes that cannot know what the request is about."""
     refused_by: set[int] = field(default_factory=set)
     """The nodes that answered RETRY for longer than the caller waits."""
     timer: asyncio.TimerHandle | None = None

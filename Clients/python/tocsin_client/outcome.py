@@ -81,6 +81,10 @@ class Outcome:
     full_in: int | None = None
     """How long until the phone has its full allowance again."""
 
+    def ends_pairing(self, by_handle: bool) -> bool:
+        """Whether the sender should forget the pairing. One by handle survives the device token."""
+        return self.kind is Kind.GONE and (not by_handle or self.reason == 310)
+
     @property
     def is_final(self) -> bool:
         """Whether no further outcome follows."""

@@ -229,7 +229,10 @@ class Session:
             request = self._queue[examined]
             entry = self._pending[request]
             examined += 1
-            if self._is_ready(entry):
+            if (refusal := self._refusal(entry)) is not None:
+                self._forget(entry)
+                actions.append(Answered(entry, refusal))
+            elif self._is_ready(entry):
                 frame = self._frame(request, entry)
                 if self.welcome is not None and len(frame) - 4 > self.welcome.max_frame:
                     self._forget(entry)
@@ -248,6 +251,14 @@ class Session:
         if output:
             actions.append(Send(b"".join(output)))
         return actions
+
+    def _refusal(self, entry: Entry) -> Outcome | None:
+        """The outcome of a request that the node does not understand; it would close the connection."""
+        if self.welcome is None or not isinstance(entry.submission, HandleRequest):
+            return None
+        if wire.Features.HANDLES in self.welcome.features:
+            return None
+        return Outcome(Kind.REJECTED, 106, text="this node keeps no handles")
 
     def _frame(self, request: int, entry: Entry) -> bytes:
         # The node would count a proof for a seed that it no longer knows as invalid.
@@ -277,7 +288,7 @@ class Session:
                 self._answered(message.request, message.outcome, actions)
             elif isinstance(message, wire.Registered):
                 entry = self._pending.get(message.request)
-                if entry is not None and message.request in self._sent:
+                if entry is not None and message.request in self._sent and isinstance(entry.submission, HandleRequest):
                     entry.handle = message.handle
                 self._answered(message.request, message.outcome, actions)
             elif isinstance(message, Puzzle):
@@ -378,7 +389,7 @@ class Session:
 
     def _is_ready(self, entry: Entry) -> bool:
         if self._puzzle is None:
-            return not entry.needs_work
+            return not entry.needs_work and not isinstance(entry.submission, HandleRequest)
         if self._puzzle.effort == 0 or not self.does_work or self._is_site or not entry.submission.may_need_proof:
             return True
         proof = entry.proof

@@ -57,8 +57,8 @@ struct RelayRoute: Redacted {
     let site: Bytes?
     private let request: HTTPRequest
     private let query: Bytes
-    /// The device token or the handle in the path, not yet decoded.
-    private let address: Bytes
+    /// The device token or the handle in the path; `nil` if it cannot be decoded.
+    private let address: Bytes?
 
     /// - Throws: ``NoRoute`` if the path is unknown, or does not accept the method.
     init(_ request: HTTPRequest) throws(NoRoute) {
@@ -82,8 +82,9 @@ struct RelayRoute: Redacted {
             address = []
             allowed = "GET"
         } else if let (magic, address) = Self.device(path) {
-            dialect = .device(magic)
-            self.address = address
+            self.address = PercentEncoding.decode(address)
+            // The dialect of a phone whose platform the sender does not know.
+            dialect = .device(self.address?.starts(with: Handle.prefix.utf8) == true ? nil : magic)
             allowed = "POST"
         } else {
             throw .notFound
@@ -100,7 +101,7 @@ struct RelayRoute: Redacted {
             guard path.starts(with: prefix.utf8) else { continue }
             let address = path.dropFirst(prefix.utf8.count)
             guard !address.isEmpty, !address.contains(UInt8(ascii: "/")) else { return nil }
-            return (address.starts(with: Handle.prefix.utf8) ? nil : magic, address)
+            return (magic, address)
         }
         return nil
     }
@@ -111,7 +112,7 @@ struct RelayRoute: Redacted {
         switch dialect {
         case .relay: return try RelayQuery(query).relayRequest()
         case .device(let magic):
-            guard let address = PercentEncoding.decode(address) else {
+            guard let address else {
                 throw Rejection(.malformed, "the path has a % that is not followed by two hexadecimal digits")
             }
             let phone: RelayRequest.Phone

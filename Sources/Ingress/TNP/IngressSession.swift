@@ -383,7 +383,9 @@ package struct IngressSession {
         func answer(_ outcome: Outcome) { effects.output.append(HandleResult(request: request, outcome: outcome)) }
         if let outcome = try refusal(of: request, right: .register, now, &effects) { return answer(outcome) }
         // Checking a signature costs more than any other frame without a submission.
-        try countControl(now)
+        let wait = site == nil ? control.wait(rules.control, now: now) : .zero
+        guard wait == .zero else { return answer(.retry(.connectionOverRate, after: wait.wireMilliseconds)) }
+        if site == nil { control.take(rules.control, now: now) }
         do {
             effects.handleRequests.append(try fields.checked())
             take(request)

@@ -4,6 +4,7 @@ import Cryptography
 import EventLoop
 import Foundation
 import Simulator
+import Synchronization
 import TNP
 import Testing
 import TocsinClient
@@ -162,6 +163,72 @@ struct HandleTests {
         await stage.end()
     }
 
+    @Test func `a notification that was accepted before FORGET does not bind the phone again`() async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let pairing = try PairingToken(phone.pairingToken(by: handle))
+        try await stage.services.apply(FaultDirective("apns-production latency=fixed:1500"))
+        async let late = ring(pairing, client)
+        for _ in 0..<100 where await stage.services.requests(.apnsProduction) == 0 {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        try await client.forget(handle, owner: owner)
+        #expect(try await late.kind == .delivered)
+        #expect(try await ring(phone.pairing, client).kind == .delivered)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a desktop keeps its pairing while the handle waits for a device token, and loses it with the handle`()
+        async throws
+    {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let owner = try key(1)
+        let gone = Mutex(0)
+        let client = TocsinClient(
+            TocsinClient.Options(nodes: [stage.socket], patience: .zero), on: stage.loop,
+            onGone: { _ in gone.withLock { $0 += 1 } })
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let pairing = try PairingToken(phone.pairingToken(by: handle))
+        await client.remember(pairing)
+        #expect(try await ring(pairing, client).kind == .delivered)
+        _ = await stage.services.giveNewDeviceToken(to: phone)
+        #expect(try await ring(pairing, client).reason == .unregistered)
+        #expect(await client.pairings.count == 1 && gone.withLock { $0 } == 0)
+        try await client.forget(handle, owner: owner)
+        #expect(try await ring(pairing, client).reason == .unknownHandle)
+        #expect(await client.pairings.isEmpty && gone.withLock { $0 } == 1)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a circuit that registers again and again uses up what it may try`() async throws {
+        let stage = Stage()
+        try await stage.start(gates: "[limits]\nabuse_burst = 3\nabuse_per_minute = 1", more: Self.enabled)
+        let client = stage.client(
+            TocsinClient.Options(nodes: [stage.socket], patience: .zero, isolatesPhones: false))
+        var reasons: [Reason?] = []
+        for number in 1...4 as ClosedRange<UInt8> {
+            do {
+                _ = try await client.register(
+                    Phone.new(.iOS, model: "phone").handleRegistration(), owner: try key(number))
+                reasons.append(nil)
+            } catch let error as TocsinClient.HandleRefused {
+                reasons.append(error.outcome.reason)
+            }
+        }
+        #expect(reasons == [nil, nil, nil, .tooManyUnproven])
+        await client.close()
+        await stage.end()
+    }
+
     @Test func `the owner can be the key that has bound the phone`() async throws {
         let stage = Stage()
         try await stage.start(more: Self.enabled)
@@ -263,7 +330,8 @@ struct HandleTests {
         #expect(try await post("/v1/handle/abc").status == 400)
         // The phone has another device token: the desktop must keep its registration until the owner rotates the handle.
         let renewed = await stage.services.giveNewDeviceToken(to: phone)
-        for path in [path, "/v1/fcm/device/\(handle.text)"] {
+        let escaped = handle.text.replacing(":", with: "%3A")
+        for path in [path, "/v1/fcm/device/\(handle.text)", "/v1/apns/device/\(escaped)"] {
             let gone = try await post(path)
             #expect(gone.status == 400)
             #expect(String(decoding: gone.body, as: UTF8.self).contains("\"isUnregistered\":false"))
@@ -331,10 +399,10 @@ struct HandleTests {
         try await stage.start()
         let client = stage.client()
         let phone = Phone.new(.iOS, model: "phone")
-        let error = await #expect(throws: (any Error).self) {
+        let error = await #expect(throws: TocsinClient.HandleRefused.self) {
             try await client.register(phone.handleRegistration(), owner: try key(1))
         }
-        #expect("\(try #require(error))".contains("this node keeps none"))
+        #expect("\(try #require(error))".contains("this node keeps no handles"))
         let pairing = try PairingToken(phone.pairingToken(by: try #require(Handle([UInt8](repeating: 7, count: 32)))))
         let other = stage.client()
         #expect(try await ring(pairing, other).reason == .unsupportedField)

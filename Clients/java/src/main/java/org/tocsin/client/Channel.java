@@ -79,7 +79,7 @@ final class Channel {
     void submit(Entry entry) {
         entries.add(entry);
         if (entry.isForFirstNode()) {
-            links.stream().skip(1).forEach(link -> entry.refusedBy.add(link.index));
+            links.stream().skip(1).forEach(link -> entry.excluded.add(link.index));
         }
         entry.deadlineTimer = loop.schedule(entry.timeout, () -> overdue(entry));
         assign(entry);
@@ -106,7 +106,9 @@ final class Channel {
         long now = Loop.now();
         links.forEach(link -> link.node.revive(now));
         List<NodeState> states = links.stream().map(link -> link.node).toList();
-        OptionalInt index = NodeState.choose(states, entry.refusedBy);
+        Set<Integer> excluded = new HashSet<>(entry.refusedBy);
+        excluded.addAll(entry.excluded);
+        OptionalInt index = NodeState.choose(states, excluded);
         entry.link = null;
         if (index.isPresent()) {
             entry.link = links.get(index.getAsInt());
@@ -114,7 +116,9 @@ final class Channel {
             entry.link.session.add(entry);
         } else if (entry.refusal != null && !entry.refusedBy.isEmpty()) {
             finish(entry, entry.refusal);
-        } else if (states.stream().allMatch(state -> state.state == NodeState.State.REFUSED)) {
+        } else if (links.stream()
+                .filter(link -> !entry.excluded.contains(link.index))
+                .allMatch(link -> link.node.state == NodeState.State.REFUSED)) {
             fail(entry, links.get(0).failure());
         } else {
             unassigned.add(entry);

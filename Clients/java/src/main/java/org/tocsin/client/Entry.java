@@ -37,6 +37,8 @@ final class Entry {
     Outcome queued;
     /** The node that has the entry; {@code null} between two nodes. */
     Link link;
+    /** The indices of the nodes that cannot know what the request is about. */
+    final Set<Integer> excluded = new HashSet<>();
     /** The indices of the nodes that answered RETRY for longer than the caller waits. */
     final Set<Integer> refusedBy = new HashSet<>();
 
@@ -76,6 +78,11 @@ final class Entry {
     /** What a proof of work is for. */
     byte[] digest() {
         return envelope == null ? handleRequest.hash() : envelope.digest();
+    }
+
+    /** Whether this is the request of a handle's owner. It waits for WELCOME, which says whether the node keeps handles. */
+    boolean isAboutHandle() {
+        return envelope == null;
     }
 
     /** Whether the node may require a proof of work. */

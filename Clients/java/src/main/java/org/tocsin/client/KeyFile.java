@@ -21,7 +21,12 @@ final class KeyFile {
      * @param wrongLength the problem of a file with another length
      */
     static byte[] read(Path file, String wrongLength) throws IOException {
-        Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(file);
+        Set<PosixFilePermission> permissions;
+        try {
+            permissions = Files.getPosixFilePermissions(file);
+        } catch (UnsupportedOperationException error) {
+            throw new IOException("the file system of " + file + " has no permissions to protect it", error);
+        }
         permissions.removeAll(Set.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE));
         if (!permissions.isEmpty()) {
             throw new IOException("other users can access " + file + ": run chmod 600 " + file);
@@ -37,7 +42,11 @@ final class KeyFile {
 
     /** Creates a file that does not exist. */
     static void create(Path file, byte[] key) throws IOException {
-        Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        try {
+            Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        } catch (UnsupportedOperationException error) {
+            throw new IOException("the file system of " + file + " has no permissions to protect it", error);
+        }
         Files.write(file, key);
     }
 }

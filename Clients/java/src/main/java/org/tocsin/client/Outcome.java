@@ -101,6 +101,16 @@ public record Outcome(
     }
 
     /**
+     * Whether the sender should forget the pairing. One by handle survives the device token.
+     *
+     * @param byHandle whether the sender has used a handle
+     * @return whether the phone cannot be rung by this pairing any more
+     */
+    public boolean endsPairing(boolean byHandle) {
+        return kind == Kind.GONE && (!byHandle || reason == 310);
+    }
+
+    /**
      * Whether no further outcome follows.
      *
      * @return false for QUEUED

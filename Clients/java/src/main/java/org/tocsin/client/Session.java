@@ -33,6 +33,7 @@ final class Session {
     private static final int PROOF_REQUIRED = 203;
     private static final int PROOF_WRONG = 204;
     private static final int TOO_LARGE = 105;
+    private static final int UNSUPPORTED_FIELD = 106;
 
     /** What the caller does after an event. */
     sealed interface Action {}
@@ -196,7 +197,13 @@ final class Session {
         for (Iterator<Long> next = queue.iterator(); next.hasNext() && sent.size() + waiting < limit(); ) {
             long request = next.next();
             Entry entry = pending.get(request);
-            if (isReady(entry)) {
+            if (welcome != null && entry.isAboutHandle() && !welcome.keepsHandles()) {
+                // The node would close the connection.
+                next.remove();
+                forget(entry);
+                actions.add(new Answered(
+                        entry, Outcome.of(Outcome.Kind.REJECTED, UNSUPPORTED_FIELD, "this node keeps no handles")));
+            } else if (isReady(entry)) {
                 next.remove();
                 byte[] frame = frame(request, entry);
                 if (welcome != null && frame.length - 4 > welcome.maxFrame()) {
@@ -269,7 +276,7 @@ final class Session {
             answered(result.request(), result.outcome(), actions);
         } else if (message instanceof Wire.Registered registered) {
             Entry entry = pending.get(registered.request());
-            if (entry != null && sent.contains(registered.request())) {
+            if (entry != null && entry.isAboutHandle() && sent.contains(registered.request())) {
                 entry.handle = registered.handle().orElse(null);
             }
             answered(registered.request(), registered.outcome(), actions);
@@ -382,7 +389,7 @@ final class Session {
 
     private boolean isReady(Entry entry) {
         if (puzzle == null) {
-            return !entry.needsWork;
+            return !entry.needsWork && !entry.isAboutHandle();
         }
         if (puzzle.effort() == 0 || !doesWork || isSite || !entry.mayNeedProof()) {
             return true;

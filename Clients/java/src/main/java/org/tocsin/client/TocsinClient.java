@@ -222,7 +222,7 @@ public final class TocsinClient implements AutoCloseable {
         }
 
         /**
-         * Reports phones that no longer have their device token.
+         * Reports phones that no longer have their device token, or whose handle the node does not know.
          *
          * @param receiver receives the pairing, which the client has forgotten
          * @return this builder
@@ -344,7 +344,7 @@ public final class TocsinClient implements AutoCloseable {
                 settings.workLimit());
         CompletableFuture<Outcome> future = send(entry, address);
         future.whenComplete((outcome, error) -> {
-            if (outcome != null && outcome.kind() == Outcome.Kind.GONE) {
+            if (outcome != null && outcome.endsPairing(submission.envelope.isByHandle())) {
                 gone(address);
             }
         });
@@ -438,10 +438,13 @@ public final class TocsinClient implements AutoCloseable {
 
     private CompletableFuture<Handle> ask(HandleRequest request, String address, Duration timeout) {
         Entry entry = new Entry(request, Loop.now(), nanoseconds(timeout), settings.workLimit());
-        return send(entry, address)
+        CompletableFuture<Handle> answer = send(entry, address)
                 .thenCompose(outcome -> entry.handle != null && outcome.kind() == Outcome.Kind.DELIVERED
                         ? CompletableFuture.completedFuture(entry.handle)
                         : CompletableFuture.failedFuture(new HandleException(outcome)));
+        // Also where the app ends the future itself.
+        answer.whenComplete((handle, error) -> entry.future.cancel(false));
+        return answer;
     }
 
     /**
@@ -548,7 +551,8 @@ public final class TocsinClient implements AutoCloseable {
         }
         return notify(pairing, new BisqNotification(NotificationType.ERASE, "", ""), Envelope.Options.DEFAULT.silent())
                 .thenApply(outcome -> {
-                    if (outcome.kind() == Outcome.Kind.DELIVERED || outcome.kind() == Outcome.Kind.GONE) {
+                    if (outcome.kind() == Outcome.Kind.DELIVERED
+                            || outcome.endsPairing(pairing.handle().isPresent())) {
                         pairings.remove(pairing.address());
                     }
                     return outcome;

@@ -55,7 +55,12 @@ final class Wire {
             Puzzle puzzle,
             List<String> routes)
             implements Message {
+        private static final int HANDLES = 1 << 4;
         private static final int SITE_KEYS = 1 << 5;
+
+        boolean keepsHandles() {
+            return (features & HANDLES) != 0;
+        }
 
         boolean takesSiteKeys() {
             return (features & SITE_KEYS) != 0;

@@ -16,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
@@ -246,6 +247,47 @@ class ClientTest {
             assertEquals(pairing, gone.poll(10, TimeUnit.SECONDS));
             assertTrue(gone.isEmpty() && client.pairings().isEmpty());
         }
+    }
+
+    @Test
+    void aPairingByHandleSurvivesTheDeviceToken() throws Exception {
+        Handle handle = Handle.parse("5".repeat(64));
+        for (int reason : new int[] {304, 310}) {
+            BlockingQueue<PairingToken> gone = new LinkedBlockingQueue<>();
+            try (Node node = new Node(4, reason);
+                    TocsinClient client = TocsinClient.builder()
+                            .node(node.address())
+                            .direct()
+                            .onGone(gone::add)
+                            .build()) {
+                PairingToken pairing = PairingToken.parse(PIPE).withHandle(handle);
+                client.remember(pairing);
+                assertEquals(Outcome.Kind.GONE, client.notify(pairing, PAID).join().kind());
+                boolean isForgotten = reason == 310;
+                assertEquals(isForgotten ? pairing : null, gone.poll(isForgotten ? 10 : 0, TimeUnit.SECONDS));
+                assertEquals(isForgotten, client.pairings().isEmpty());
+            }
+        }
+    }
+
+    @Test
+    void aNodeWithoutHandlesIsNotAskedForOne(@TempDir Path folder) throws Exception {
+        try (Node node = new Node(0, 0);
+                TocsinClient client =
+                        TocsinClient.builder().node(node.address()).direct().build()) {
+            PairingToken pairing = PairingToken.parse(PIPE);
+            CompletionException error = assertThrows(CompletionException.class, () -> client.register(
+                            pairing, "", List.of(), HandleOwner.of(pairing), Duration.ofSeconds(10))
+                    .join());
+            assertEquals(106, ((HandleException) error.getCause()).outcome().reason());
+            // The connection is still good.
+            assertEquals(Outcome.Kind.DELIVERED, client.notify(pairing, PAID).join().kind());
+        }
+        Path file = folder.resolve("owner");
+        HandleOwner.of(PairingToken.parse(PIPE)).save(file);
+        assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(file)));
+        assertThrows(IOException.class, () -> HandleOwner.of(PairingToken.parse(PIPE)).save(file));
+        assertEquals("<HandleOwner redacted>", HandleOwner.read(file).toString());
     }
 
     @Test

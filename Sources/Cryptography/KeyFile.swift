@@ -37,3 +37,16 @@ package enum KeyFile {
         return SecretBytes(moving: &bytes)
     }
 }
+
+extension Ed25519.PrivateKey {
+    /// The key whose seed is the content of a key file.
+    package init(_ content: SecretBytes) {
+        guard let key = content.withBytes({ $0.withUnsafeBytes { Self(seed: Array($0)) } }) else {
+            preconditionFailure("a key file has the length of a seed")
+        }
+        self = key
+    }
+
+    /// Reads the key of a site, as `tocsin site key` makes it, or of the owner of a handle.
+    package init(keyFile path: String) throws(PrivateFileError) { self.init(try KeyFile.read(path)) }
+}

@@ -138,6 +138,8 @@ package struct Configuration: Sendable {
         package var app: String?
         /// Whether the nodes are reached without tor.
         package var isDirect: Bool
+        /// The file with the private key by which this node is a site of the upstream nodes; `nil` if it is none.
+        package var siteKeyFile: String?
         /// The message magics of the app, by which the HTTP endpoint recognises its notifications.
         package var appleMagic, googleMagic: String
     }
@@ -746,6 +748,10 @@ package struct Configuration: Sendable {
                 "Name of the app at the upstream node. If not set: the name that a TNP sender gives, or this `[[app]]`'s `name` for HTTP senders. If the name differs, this node replaces the sender's signature by its own"
             ).map { try appName($0, table, "app") },
             isDirect: isDirect,
+            siteKeyFile: try table.string(
+                "site_key", expected: "a file",
+                "File with a key by which the upstream nodes know this node as a site; see `tocsin site key`. Mode 600"
+            ).map(paths.absolute),
             appleMagic: try messageMagic(table, "message_magic_ios", default: "BisqMessageiOS"),
             googleMagic: try messageMagic(table, "message_magic_android", default: "BisqMessageAndroid"))
     }

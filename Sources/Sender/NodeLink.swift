@@ -50,6 +50,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         case refused(GoAway)
         /// The peer does not speak TNP, for this reason.
         case foreign(String)
+        /// The node does not know the sender's site key.
+        case siteRefused
 
         /// The reason as text.
         package var text: String {
@@ -59,6 +61,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             case .proxyUnreachable(let endpoint, let reason):
                 "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
             case .refused(let goAway): "connection closed: \(Self.text(goAway))"
+            case .siteRefused: "connection closed: \(SiteIdentity.refusal)"
             case .foreign(let reason): "connection closed: the node does not speak TNP (\(reason))"
             }
         }
@@ -342,6 +345,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         case .goAway(let goAway, let isFatal):
             guard stream != nil else { return }
             isFatal ? refuse(.refused(goAway), retryAfter: goAway.retryAfter) : leave(goAway)
+        case .siteRefused: refuse(.siteRefused, retryAfter: 0)
         case .send(let bytes): send(bytes)
         case .pong(let bytes):
             // A node that sends PING but does not read gets no answer.

@@ -46,6 +46,8 @@ package struct SenderSession {
         /// The node takes no more submissions on this connection. Reconnect after its `retryAfter`, or, if `isFatal`,
         /// not at all: the node would close the next connection for the same reason.
         case goAway(GoAway, isFatal: Bool)
+        /// The node does not know the site's key. Do not reconnect.
+        case siteRefused
         /// Send these bytes.
         case send([UInt8])
         /// Send these bytes, unless too many are unsent: the answer to a PING.
@@ -325,8 +327,7 @@ package struct SenderSession {
                 isSite = result.isAccepted
                 guard !isSite else { continue }
                 connection = .leaving
-                let text = "the node does not know this site key, or the key is for another onion"
-                actions.append(.goAway(GoAway(code: .abuse, text: text), isFatal: true))
+                actions.append(.siteRefused)
             case .hello, .submit, .handleRequest, .authentication:
                 throw ProtocolError(code: .protocolError, text: "a frame type that only a sender may send")
             }

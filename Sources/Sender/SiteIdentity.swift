@@ -12,6 +12,9 @@ package struct SiteIdentity: Sendable {
 
     private static let addressLength = 35
 
+    /// What went wrong when a node refuses a site, as a sentence.
+    package static let refusal = "the node does not know this site key, or the key is for another onion"
+
     /// - Parameters:
     ///   - key: the site's private key.
     ///   - node: the address at which the sender reaches the node.

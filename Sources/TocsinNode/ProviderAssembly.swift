@@ -79,11 +79,18 @@ struct ProviderAssembly {
         } catch {
             throw problem("node.state", error.description)
         }
+        let siteKey: Ed25519.PrivateKey?
+        do {
+            siteKey = try upstream.siteKeyFile.map { try Ed25519.PrivateKey(keyFile: $0) }
+        } catch {
+            throw problem("\(app.path).upstream.site_key", "\(error)")
+        }
         var ingredients = Ingredients()
         ingredients.add("\(target)")
+        if let siteKey { ingredients.add(Hex.encode(siteKey.publicKey)) }
         let searches = SearchSlots(Self.searchesAtATime)
         for magic in Magic.allCases where parts[Route(app: app.name, magic: magic)] == nil {
-            let relay = Relay(target, keys: RelayKeys(secret: secret), slots: searches, on: loop)
+            let relay = Relay(target, keys: RelayKeys(secret: secret), siteKey: siteKey, slots: searches, on: loop)
             parts[Route(app: app.name, magic: magic)] = Part(provider: relay, fingerprint: ingredients.fingerprint)
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Console
+import Cryptography
 import EventLoop
 import Glibc
 import TNP
@@ -24,7 +25,7 @@ struct NodeAccess {
             throw fail("--tor must be like 127.0.0.1:9050, not \(options.tor)", .usage)
         }
         let siteKey = try options.siteKey.map { file in
-            try failing(with: .configuration) { try PrivateKeyFile.read(file) }
+            try failing(with: .configuration) { try Ed25519.PrivateKey(keyFile: file) }
         }
         let clientOptions = TocsinClient.Options(
             nodes: nodes, proxy: options.direct ? nil : .socks5(proxy, nil), workLimit: .seconds(options.maxWork),

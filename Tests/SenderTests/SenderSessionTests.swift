@@ -574,11 +574,7 @@ extension SenderSessionTests {
         try sender.add(1)
         try sender.connect()
         try sender.receive(welcomeFrame(.siteKeys) + authenticatedFrame(.rejected))
-        guard case .goAway(let goAway, isFatal: true) = sender.actions.last else {
-            Issue.record("not fatal")
-            return
-        }
-        #expect(goAway.text.contains("site key"))
+        #expect(sender.actions.last == .siteRefused)
         #expect(try sender.flush().isEmpty)
     }
 

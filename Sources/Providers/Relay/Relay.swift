@@ -106,6 +106,7 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
 
     private let target: Target
     private let keys: RelayKeys
+    private let siteKey: Ed25519.PrivateKey?
     package var relayKeys: RelayKeys? { keys }
     private let slots: SearchSlots
     private let loop: EventLoop
@@ -131,10 +132,14 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
     /// A relay without connections; the first attempt opens one.
     /// - Parameters:
     ///   - keys: signs for senders that do not.
+    ///   - siteKey: the key by which the upstream nodes know this node as a site; `nil` if it is none.
     ///   - slots: limits the searches for proofs of work of all relays together.
-    package init(_ target: Target, keys: RelayKeys, slots: SearchSlots, on loop: EventLoop) {
+    package init(
+        _ target: Target, keys: RelayKeys, siteKey: Ed25519.PrivateKey? = nil, slots: SearchSlots, on loop: EventLoop
+    ) {
         self.target = target
         self.keys = keys
+        self.siteKey = siteKey
         self.slots = slots
         self.loop = loop
         // With the usual texts; the upstream node's may be longer.
@@ -252,7 +257,10 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
             let access = NodeLink.Target(node: node, proxy: proxy, agent: "", connectTimeout: Self.connectTimeout)
             circuit.links.append(
                 NodeLink(
-                    lastLink, to: access, session: SenderSession(doesWork: true, largestEffort: Self.largestEffort),
+                    lastLink, to: access,
+                    session: SenderSession(
+                        doesWork: true, largestEffort: Self.largestEffort,
+                        site: siteKey.map { SiteIdentity($0, at: node) }),
                     slots: slots, owner: self, on: loop))
             links[lastLink] = (circuit, index, [:])
         }

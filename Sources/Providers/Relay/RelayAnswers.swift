@@ -132,6 +132,9 @@ package enum RelayAnswers {
         case .unreachable, .proxyUnreachable, .foreign:
             result = unavailable.attemptResult(answer: TransportEvent.unreachable.rawValue)
             result.detail = failure.text
+        case .siteRefused:
+            result = Disposition.misconfigured.attemptResult(answer: Reason.notASite.name)
+            result.detail = failure.text
         // The node has blocked this circuit, which only one device token uses.
         case .refused(let goAway) where goAway.code == .abuse:
             result = goAwayResult(goAway, paused(.providerUnreachable))

@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Console
+import Cryptography
 import TNP
 import TocsinClient
 
@@ -27,7 +28,7 @@ struct ForgetCommand: AsyncParsableCommand {
 
     func run() async throws {
         let handle = try handle.read()
-        let key = try failing(with: .configuration) { try PrivateKeyFile.read(owner) }
+        let key = try failing(with: .configuration) { try Ed25519.PrivateKey(keyFile: owner) }
         try await NodeAccess.ask(connection, "ending the handle") {
             try await $0.forget(handle, owner: key, timeout: .seconds(connection.timeout))
         }

@@ -57,10 +57,10 @@ struct RegisterCommand: AsyncParsableCommand {
     /// The key in the file; creates the file if it does not exist.
     private func ownerKey(_ pairing: PairingToken) throws -> Ed25519.PrivateKey {
         do {
-            return try PrivateKeyFile.read(owner)
+            return try Ed25519.PrivateKey(keyFile: owner)
         } catch PrivateFileError.missing {
             try PrivateFile.create(owner, holding: Ed25519.PrivateKey.senderSeed(of: pairing))
-            return try PrivateKeyFile.read(owner)
+            return try Ed25519.PrivateKey(keyFile: owner)
         }
     }
 }

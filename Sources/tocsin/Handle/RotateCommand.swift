@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Console
+import Cryptography
 import TNP
 import TocsinClient
 
@@ -33,7 +34,7 @@ struct RotateCommand: AsyncParsableCommand {
     func run() async throws {
         let handle = try handle.read()
         let (_, registration) = try phone.readRegistration(senderKeys: try senderKeys.read())
-        let key = try failing(with: .configuration) { try PrivateKeyFile.read(owner) }
+        let key = try failing(with: .configuration) { try Ed25519.PrivateKey(keyFile: owner) }
         try await NodeAccess.ask(connection, "changing the handle") {
             try await $0.rotate(handle, to: registration, owner: key, timeout: .seconds(connection.timeout))
         }

@@ -42,7 +42,7 @@ struct SiteKeyCommand: ParsableCommand {
     var file: String
 
     func run() throws {
-        let key = try failing(with: .configuration) { try PrivateKeyFile.privateKey(KeyFile.readOrCreate(file)) }
+        let key = try failing(with: .configuration) { try Ed25519.PrivateKey(KeyFile.readOrCreate(file)) }
         Terminal.print(String(decoding: Base64.encode(key.publicKey), as: UTF8.self))
     }
 }

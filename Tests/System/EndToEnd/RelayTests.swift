@@ -107,6 +107,44 @@ import TocsinClient
         await upstream.end()
     }
 
+    @Test func `a node is a site of its upstream node, and a wrong key says so`() async throws {
+        let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 3, count: 32)))
+        let site = "key = \"\(String(decoding: Base64.encode(key.publicKey), as: UTF8.self))\""
+        let upstream = Stage()
+        try await upstream.start(
+            gates: "[puzzle]\nmode = \"always\"",
+            more: "[sites]\nmode = \"required\"\n[[site]]\nname = \"home\"\n\(site)")
+        for (seed, isKnown) in [(UInt8(3), true), (4, false)] {
+            let home = Stage()
+            try FileManager.default.createDirectory(atPath: home.directory, withIntermediateDirectories: true)
+            try PrivateFile.create("\(home.directory)/site.key", holding: [UInt8](repeating: seed, count: 32))
+            try await home.startNode(Self.configuration(upstream.socket, keys: "site_key = \"site.key\""))
+            let phone = await phone(.iOS, on: upstream)
+            let client = home.client()
+            let outcome = try await client.submit(try home.envelope(for: phone), timeout: .seconds(20))
+            #expect((outcome.kind == .delivered) == isKnown, "\(outcome)")
+            if !isKnown {
+                let failures = await home.snapshot?.upstreams.compactMap(\.failure) ?? []
+                #expect(failures.contains { $0.contains("does not know this site key") }, "\(failures)")
+            }
+            await client.close()
+            await home.end()
+        }
+        await upstream.end()
+    }
+
+    @Test func `a node whose site key cannot be read does not start`() async throws {
+        let home = Stage()
+        try FileManager.default.createDirectory(atPath: home.directory, withIntermediateDirectories: true)
+        let error = await #expect(throws: ConfigurationError.self) {
+            try await home.startNode(
+                Self.configuration(.tcp(host: "127.0.0.1", port: 1), keys: "site_key = \"none.key\""))
+        }
+        #expect(error?.key?.hasSuffix("upstream.site_key") == true)
+        #expect(error?.description.contains("none.key") == true)
+        await home.end()
+    }
+
     @Test func `a phone rings by handle through two nodes, also from the spool and across a ROTATE`() async throws {
         let upstream = Stage()
         let endpoints = try await upstream.start()

@@ -9,8 +9,8 @@ import Time
 /// reads no clock: callers pass in events and times. It never names a phone or a sender.
 ///
 /// A submission passes three gates: ``checkCircuit(_:at:)`` and, unless it is a resend of an envelope that the node
-/// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:by:paid:app:on:through:at:)``. ``finish(_:with:contact:binds:at:)`` records
-/// its outcome.
+/// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:by:paid:app:on:through:at:)``.
+/// ``finish(_:with:contact:binds:at:)`` records its outcome.
 package struct Admission: ~Copyable {
     /// The endpoint that received a submission.
     package enum SenderProtocol: String, Sendable {

@@ -103,7 +103,7 @@ final class HandleKeeper: @unchecked Sendable {
             } catch {
                 answer = HandleStore.Answer(self.failed(error))
             }
-            if answer.ended != nil, let handle = answer.handle { self.remember(ended: handle) }
+            self.noteEnd(request, answer)
             self.requests.removeValue(forKey: number)?(answer)
         }
     }
@@ -115,10 +115,15 @@ final class HandleKeeper: @unchecked Sendable {
         return lastNumber
     }
 
-    private func remember(ended handle: Handle) {
+    private func noteEnd(_ request: HandleRequest, _ answer: HandleStore.Answer) {
         loop.preconditionOnLoop()
-        if ended.count >= Self.maximumRemembered { ended.removeFirst() }
-        ended.insert(handle)
+        guard let handle = answer.handle else { return }
+        if answer.ended != nil {
+            if ended.count >= Self.maximumRemembered { ended.removeFirst() }
+            ended.insert(handle)
+        } else if case .register = request.action {
+            ended.remove(handle)
+        }
     }
 
     /// Whether the owner of this handle has ended it in this run of the node.

@@ -183,6 +183,23 @@ struct HandleTests {
         await stage.end()
     }
 
+    @Test func `a handle that is registered again after its end is like a new one`() async throws {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phone = Phone.new(.iOS, model: "phone")
+        await stage.services.register(phone)
+        let first = try await client.register(phone.handleRegistration(), owner: owner)
+        try await client.forget(first, owner: owner)
+        let second = try await client.register(phone.handleRegistration(), owner: owner)
+        #expect(first == second)
+        #expect(try await ring(try PairingToken(phone.pairingToken(by: second)), client).kind == .delivered)
+        // It has bound the phone.
+        #expect(try await ring(phone.pairing, client).reason == .senderKeyRequired)
+        await client.close()
+        await stage.end()
+    }
+
     @Test func `a desktop keeps its pairing while the handle waits for a device token, and loses it with the handle`()
         async throws
     {

@@ -21,6 +21,17 @@ struct HandleTests {
         try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: byte, count: 32)))
     }
 
+    /// A node that keeps handles, a client, and a phone that has registered a handle.
+    private func registered(_ magic: Magic) async throws
+        -> (stage: Stage, client: TocsinClient, owner: Ed25519.PrivateKey, phone: Phone, handle: Handle)
+    {
+        let stage = Stage()
+        try await stage.start(more: Self.enabled)
+        let (client, owner) = (stage.client(), try key(1))
+        let phone = await stage.phone(magic)
+        return (stage, client, owner, phone, try await client.register(phone.handleRegistration(), owner: owner))
+    }
+
     private func ring(
         _ pairing: PairingToken, _ client: TocsinClient, title: String = "Hi", signedBy key: Ed25519.PrivateKey? = nil
     ) async throws -> Outcome {
@@ -31,12 +42,7 @@ struct HandleTests {
 
     @Test(arguments: [Magic.iOS, .iOSDev, .android])
     func `a phone with a new device token rings again after ROTATE, without a new pairing`(magic: Magic) async throws {
-        let stage = Stage()
-        try await stage.start(more: Self.enabled)
-        let (client, owner) = (stage.client(), try key(1))
-        let phone = Phone.new(magic, model: "phone")
-        await stage.services.register(phone)
-        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let (stage, client, owner, phone, handle) = try await registered(magic)
         // The desktop's pairing, which stays as it is.
         let pairing = try PairingToken(phone.pairingToken(by: handle))
         let senderKey = Ed25519.PrivateKey(ofSenderFor: pairing)
@@ -57,12 +63,7 @@ struct HandleTests {
     }
 
     @Test func `a resend stays a resend across ROTATE`() async throws {
-        let stage = Stage()
-        try await stage.start(more: Self.enabled)
-        let (client, owner) = (stage.client(), try key(1))
-        let phone = Phone.new(.iOS, model: "phone")
-        await stage.services.register(phone)
-        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let (stage, client, owner, phone, handle) = try await registered(.iOS)
         let pairing = try PairingToken(phone.pairingToken(by: handle))
         let envelope = try Sealer(pairing).seal(Array("{}".utf8))
         let first = try await client.submit(envelope)
@@ -149,12 +150,7 @@ struct HandleTests {
     }
 
     @Test func `a phone whose handle has ended rings by its device token again`() async throws {
-        let stage = Stage()
-        try await stage.start(more: Self.enabled)
-        let (client, owner) = (stage.client(), try key(1))
-        let phone = Phone.new(.iOS, model: "phone")
-        await stage.services.register(phone)
-        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let (stage, client, owner, phone, handle) = try await registered(.iOS)
         #expect(try await ring(try PairingToken(phone.pairingToken(by: handle)), client).kind == .delivered)
         #expect(try await ring(phone.pairing, client).reason == .senderKeyRequired)
         try await client.forget(handle, owner: owner)
@@ -164,12 +160,7 @@ struct HandleTests {
     }
 
     @Test func `a notification that was accepted before FORGET does not bind the phone again`() async throws {
-        let stage = Stage()
-        try await stage.start(more: Self.enabled)
-        let (client, owner) = (stage.client(), try key(1))
-        let phone = Phone.new(.iOS, model: "phone")
-        await stage.services.register(phone)
-        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let (stage, client, owner, phone, handle) = try await registered(.iOS)
         let pairing = try PairingToken(phone.pairingToken(by: handle))
         try await stage.services.apply(FaultDirective("apns-production latency=fixed:1500"))
         async let late = ring(pairing, client)
@@ -184,12 +175,7 @@ struct HandleTests {
     }
 
     @Test func `a handle that is registered again after its end is like a new one`() async throws {
-        let stage = Stage()
-        try await stage.start(more: Self.enabled)
-        let (client, owner) = (stage.client(), try key(1))
-        let phone = Phone.new(.iOS, model: "phone")
-        await stage.services.register(phone)
-        let first = try await client.register(phone.handleRegistration(), owner: owner)
+        let (stage, client, owner, phone, first) = try await registered(.iOS)
         try await client.forget(first, owner: owner)
         let second = try await client.register(phone.handleRegistration(), owner: owner)
         #expect(first == second)
@@ -323,12 +309,7 @@ struct HandleTests {
     }
 
     @Test func `desktops of today ring a phone by handle over HTTP`() async throws {
-        let stage = Stage()
-        try await stage.start(more: Self.enabled)
-        let (client, owner) = (stage.client(), try key(1))
-        let phone = Phone.new(.iOS, model: "phone")
-        await stage.services.register(phone)
-        let handle = try await client.register(phone.handleRegistration(), owner: owner)
+        let (stage, client, owner, phone, handle) = try await registered(.iOS)
         func post(_ path: String) async throws -> HTTPAnswer {
             try await stage.ask(RequestBytes.post(path, RequestBytes.push(RequestBytes.pipe("BisqMessageAndroid"))))
         }

@@ -20,8 +20,12 @@ struct BenchRelay: AsyncParsableCommand {
             nodes at random. Exits with 0 only if everything taken was delivered, and nothing rang twice except what \
             was in flight during a kill.
 
+            With --by-handle, the senders know the phones by handle only, and each phone's device token changes halfway. At \
+            the end the old tokens are removed, and each phone must ring once more.
+
             EXAMPLES
               tocsin-bench relay --tor --kills 20
+              tocsin-bench relay --tor --by-handle
             """)
 
     @Option(help: "Minimum number of envelopes; the senders go on until the last kill.")
@@ -35,6 +39,9 @@ struct BenchRelay: AsyncParsableCommand {
 
     @Option(help: "Submissions in flight.")
     var inFlight = 20
+
+    @Flag(help: "Address phones by handle, and change their device tokens halfway.")
+    var byHandle = false
 
     @Flag(help: "From node to node through a private Tor network.")
     var tor = false
@@ -53,7 +60,7 @@ struct BenchRelay: AsyncParsableCommand {
             }
             do {
                 try await bed.makeRelay(0, to: upstream, socks: socks)
-                let result = try await RelayRun(bed).run(
+                let result = try await RelayRun(bed, byHandle: byHandle).run(
                     envelopes: envelopes, kills: kills, interval: interval, inFlight: inFlight)
                 await network?.stop()
                 Terminal.endProgress()
@@ -76,10 +83,13 @@ private struct RelayResult {
     var sentAgain = 0
     var lost = 0
     var secondsToEmpty = 0.0
+    /// Phones that rang by handle after their old device tokens were removed, and all phones with a handle.
+    var rungByHandle = (phones: 0, of: 0)
     var sums = Tally.Sums()
 
     var isGood: Bool {
-        http > 0 && tnp > 0 && lost == 0 && sums.unexplained == 0 && sums.otherIDs == 0 && sums.otherCollapseIDs == 0
+        http > 0 && tnp > 0 && lost == 0 && rungByHandle.phones == rungByHandle.of && sums.unexplained == 0
+            && sums.otherIDs == 0 && sums.otherCollapseIDs == 0
     }
 
     var table: String {
@@ -94,6 +104,8 @@ private struct RelayResult {
         repeated under another apns-id             \(sums.otherIDs)
         all delivered after the last start in      \(Terminal.number(secondsToEmpty, digits: 1)) s
         """
+            + (rungByHandle.of == 0
+                ? "" : "\nrung by handle with the new device token   \(rungByHandle.phones) of \(rungByHandle.of)")
     }
 }
 
@@ -109,17 +121,24 @@ private actor RelayRun {
     private var left = 0
     private var isKilling = true
     private var names: [Int] = []
+    private let byHandle: Bool
+    private let owner = Ed25519.PrivateKey(seed: SecureRandom.bytes(32))!
+    /// The phones of the run: their first device token, and their handle, if the senders use it.
+    private var phones: [(magic: Magic, token: [UInt8], handle: Handle?)]
 
     /// Each phone has a tor circuit of its own.
     private static let phonesPerKind = 20
     /// How long a sender tries.
     private static let patience = Duration.seconds(120)
 
-    init(_ bed: TestBed) {
+    init(_ bed: TestBed, byHandle: Bool) {
         self.bed = bed
+        self.byHandle = byHandle
+        let tokens = bed.tokens.mapValues { Array($0.prefix(Self.phonesPerKind)) }
+        phones = tokens.flatMap { magic, tokens in tokens.map { (magic, $0, nil) } }
         client = TocsinClient(
             TocsinClient.Options(nodes: [bed.endpoint], patience: .zero, isolatesPhones: false), on: loop)
-        source = EnvelopeGenerator(bed.tokens.mapValues { Array($0.prefix(Self.phonesPerKind)) })
+        source = EnvelopeGenerator(tokens)
     }
 
     func run(envelopes: Int, kills: Int, interval: Double, inFlight: Int) async throws -> RelayResult {
@@ -130,6 +149,7 @@ private actor RelayRun {
         for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm] {
             try await bed.services.set(slow, on: platform)
         }
+        if byHandle { try await register() }
         let senders = Task {
             await withTaskGroup { group in
                 for index in 0..<inFlight { group.addTask { await self.work(overHTTP: index % 2 == 0) } }
@@ -142,6 +162,7 @@ private actor RelayRun {
             await bed.killNode(victim)
             try await bed.startNode(victim)
             result.kills[victim] += 1
+            if byHandle, kill == kills / 2 { try await rotate() }
         }
         isKilling = false
         await senders.value
@@ -150,6 +171,7 @@ private actor RelayRun {
             await loop.sleep(for: .milliseconds(100))
         }
         result.secondsToEmpty = (MonotonicTime.now - start).milliseconds / 1000
+        if byHandle { try await ringOnceMore() }
         await client.close()
         result.lost = names.count { !bed.tally.has($0) }
         result.sums = bed.tally.sums
@@ -159,13 +181,64 @@ private actor RelayRun {
     private func work(overHTTP: Bool) async {
         while left > 0 || isKilling {
             left -= 1
-            let envelope = source.next([Magic.iOS, .iOSDev, .android][Int.random(in: 0..<3)])
+            let envelope = addressed(source.next([Magic.iOS, .iOSDev, .android][Int.random(in: 0..<3)]))
             let deadline = MonotonicTime.now + Self.patience
             while !(overHTTP ? await sendHTTP(envelope) : await sendTNP(envelope)), .now < deadline {
                 result.sentAgain += 1
                 await loop.sleep(for: .milliseconds(Int64.random(in: 100...500)))
             }
             if .now < deadline { names.append(envelope.tallyName) }
+        }
+    }
+
+    // MARK: Handles
+
+    private func register() async throws {
+        for index in phones.indices {
+            let phone = HandleRequest.Registration(magic: phones[index].magic, deviceToken: phones[index].token)
+            phones[index].handle = try await client.register(phone, owner: owner)
+        }
+    }
+
+    /// The device token that a phone gets halfway: the first one with its digits in reverse.
+    private static func second(_ token: [UInt8]) -> [UInt8] { token.reversed() }
+
+    /// Gives each phone another device token. The old one is good for the notifications that the nodes have taken.
+    private func rotate() async throws {
+        for phone in phones {
+            guard let handle = phone.handle else { continue }
+            let token = Self.second(phone.token)
+            await bed.services.set(TestBed.device(phone.magic), for: String(decoding: token, as: UTF8.self))
+            try await client.rotate(
+                handle, to: HandleRequest.Registration(magic: phone.magic, deviceToken: token), owner: owner)
+        }
+    }
+
+    /// Removes the old device tokens, and rings each phone.
+    private func ringOnceMore() async throws {
+        for phone in phones {
+            await bed.services.set(nil, for: String(decoding: phone.token, as: UTF8.self))
+            result.rungByHandle.of += 1
+            // The generator takes the phones of a kind in turn.
+            var envelope = source.next(phone.magic)
+            while !envelope.deviceToken.elementsEqual(phone.token) { envelope = source.next(phone.magic) }
+            envelope = addressed(envelope)
+            let outcome = try await client.submit(envelope, timeout: Self.patience)
+            if outcome.kind == .delivered { result.rungByHandle.phones += 1 }
+        }
+    }
+
+    /// The envelope as its sender submits it: by handle, if the phone has one.
+    private func addressed(_ envelope: Envelope) -> Envelope {
+        guard let handle = phones.first(where: { envelope.deviceToken.elementsEqual($0.token) })?.handle else {
+            return envelope
+        }
+        do {
+            return try Envelope(
+                magic: envelope.magic, deviceToken: [], handle: handle, iv: envelope.iv,
+                ciphertext: envelope.ciphertext, format: .pipe)
+        } catch {
+            preconditionFailure("the generated envelope is valid: \(error)")
         }
     }
 

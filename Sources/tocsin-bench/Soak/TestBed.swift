@@ -148,6 +148,8 @@ actor TestBed {
             managed = false
             [spool]
             enabled = true
+            [handles]
+            enabled = true
             [[app]]
             name = "bisq"
             [app.upstream]

@@ -59,6 +59,23 @@ import Testing
         }
     }
 
+    @Test func `a handle in the place of the device token has a rule and a hint of its own`() {
+        let handle = Handle.prefix + String(repeating: "7e", count: Handle.length)
+        let android = PairingReview("android|Google Pixel 8|\(Self.key)|\(handle)")
+        #expect(android.parts.map(\.name) == ["magic", "descriptor", "key", "handle"])
+        #expect(android.parts.allSatisfy { $0.fault == nil } && android.hints.isEmpty)
+        #expect(acceptingApps("android|Google Pixel 8|\(Self.key)|\(handle)") == [.tocsin, .bisqDesktop, .bisqAndroid])
+
+        let iPhone = "iOS|iPhone 15|\(Self.key)|\(handle)"
+        #expect(PairingReview(iPhone).parts.last?.fault == nil)
+        #expect(hints(iPhone).contains("write android in place of iOS") && !hints(iPhone).contains("Google"))
+        #expect(acceptingApps(iPhone) == [.tocsin])
+
+        let short = PairingReview("android|Google Pixel 8|\(Self.key)|\(handle.dropLast())")
+        #expect(short.parts.last?.fault == "must be handle: and 64 hexadecimal digits")
+        #expect(!short.isAcceptedByTocsin)
+    }
+
     @Test func `only bisqremote requires an Android device token of exactly 142 characters`() {
         #expect(acceptingApps(Self.android) == [.tocsin, .bisqDesktop, .bisqAndroid])
         #expect(remark(.bisqremote, Self.android).contains("has 163 characters; it must have exactly 142"))

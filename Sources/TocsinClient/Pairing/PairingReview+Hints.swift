@@ -157,6 +157,14 @@ extension PairingReview {
             hints.append("the key contains characters that phones do not use: only letters, digits, + and / are valid")
         default: break
         }
+        if namesHandle(pieces) {
+            if let magic, magic != .android {
+                hints.append(
+                    "for the desktops of Bisq 1 and Haveno, write android in place of \(magic.rawValue): the handle tells "
+                        + "the node which phone it is")
+            }
+            return hints
+        }
         let looksApple = token.utf8.count == PairingToken.appleTokenLength && token.isHexadecimal
         if magic == .android, looksApple {
             hints.append("the device token looks like Apple's: should the magic be iOS?")

@@ -93,7 +93,9 @@ public struct PairingReview: Sendable, Equatable {
                 }
                 return (length, "must be \(PairingToken.keyLength) bytes, not \(count)")
             },
-            part(3, "device token") { ($0.lengthDescription, deviceTokenFault($0, magic)) },
+            namesHandle(all)
+                ? part(3, "handle") { ($0.lengthDescription, handleFault($0)) }
+                : part(3, "device token") { ($0.lengthDescription, deviceTokenFault($0, magic)) },
         ]
         if all.count > 4 {
             let many = all.count - 4
@@ -112,6 +114,13 @@ public struct PairingReview: Sendable, Equatable {
         guard isInPlace, longestWord < 24, text.unicodeScalars.count <= 64 else { return text.lengthDescription }
         let printable = text.unicodeScalars.filter { ![.control, .format].contains($0.properties.generalCategory) }
         return String(String.UnicodeScalarView(printable))
+    }
+
+    /// Whether a handle is in the place of the device token.
+    static func namesHandle(_ pieces: [String]) -> Bool { pieces.count > 3 && pieces[3].hasPrefix(Handle.prefix) }
+
+    private static func handleFault(_ text: String) -> String? {
+        Handle(text: text) == nil ? "must be \(Handle.prefix) and \(2 * Handle.length) hexadecimal digits" : nil
     }
 
     private static func deviceTokenFault(_ text: String, _ magic: Magic?) -> String? {

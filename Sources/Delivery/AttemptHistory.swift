@@ -6,8 +6,7 @@ import Time
 
 /// How often and for how long the node itself retries.
 package struct RetryPolicy: Sendable, Equatable {
-    /// For an envelope that is not in the spool: the maximum number of attempts, not counting immediate repeats. For a
-    /// stored envelope: the maximum number of attempts with an unknown fate.
+    /// For an envelope that is not in the spool: the maximum number of attempts, not counting immediate repeats.
     package var attempts: Int
     /// How long an envelope that is not in the spool is retried before its sender gets RETRY.
     package var patience: Duration
@@ -35,8 +34,7 @@ struct AttemptHistory {
     /// What limits further attempts for an envelope.
     struct Bounds {
         let policy: RetryPolicy
-        /// Whether the envelope is in the spool. A stored envelope is retried until its ttl expires, unless its fate is
-        /// unknown repeatedly.
+        /// Whether the envelope is in the spool. A stored envelope is retried until its ttl expires.
         let isStored: Bool
         /// Time since the node accepted the envelope.
         let age: Duration
@@ -49,7 +47,8 @@ struct AttemptHistory {
     private static let freeReplays = 16
     private static let replayBackoff = Backoff(base: .milliseconds(5), cap: .seconds(1))
     private static let longestReplayPause = Duration.seconds(1)
-    /// Seconds between attempts for a stored envelope whose fate was unknown more than once.
+    /// The least seconds before the next attempt for a stored envelope whose fate was unknown twice. It doubles with each
+    /// further one, because each attempt may ring the phone again: at most 18 times in the longest ttl, 28 days.
     private static let pauseAfterUnknown: UInt32 = 30
 
     private(set) var counted = 0
@@ -76,8 +75,8 @@ struct AttemptHistory {
         case .onceMore:
             unknownFates += 1
             if unknownFates > 1 {
-                guard bounds.isStored, unknownFates < bounds.policy.attempts else { return .finish }
-                return later(Self.pauseAfterUnknown, bounds, random: random())
+                guard bounds.isStored else { return .finish }
+                return later(Self.pauseAfterUnknown << min(unknownFates - 2, 20), bounds, random: random())
             }
             counted += 1
             guard bounds.isStored || counted < bounds.policy.attempts else { return .finish }

@@ -80,18 +80,26 @@ import Testing
         #expect(steps.last == .finish)
     }
 
-    @Test func `an unknown outcome of a stored envelope is replayed at once, then slowly, then given up`() {
+    @Test func `an unknown outcome of a stored envelope is replayed at once, then after pauses that double`() {
         var attempts = AttemptHistory()
         let first = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
         #expect(first == .again(after: .milliseconds(500)))
-        for _ in 2..<5 {
-            let step = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
-            let delay = step.delay ?? .zero
-            #expect(delay >= .seconds(30))
-            #expect(delay <= .seconds(900))
+        let longest = Duration.seconds(2_419_200)
+        var (elapsed, last) = (Duration.zero, Duration.seconds(15))
+        var tries = 2
+        while true {
+            let step = attempts.next(
+                after: attemptResult(.outcomeUnknown), makeBounds(isStored: true, left: longest - elapsed), random: 0.5)
+            guard let delay = step.delay else {
+                #expect(step == .expire)
+                break
+            }
+            #expect(delay == last * 2 || last == .seconds(15) && delay >= .seconds(30))
+            last = delay
+            elapsed += delay
+            tries += 1
         }
-        let last = attempts.next(after: attemptResult(.outcomeUnknown), makeBounds(isStored: true), random: 0.5)
-        #expect(last == .finish)
+        #expect(tries <= 18)
     }
 
     @Test func `an outage does not use up the replays of a stored envelope`() {
@@ -220,7 +228,9 @@ import Testing
 
     @Test func `a stored envelope is retried until its ttl ends, whatever limits.attempts says`() {
         let policy = RetryPolicy(attempts: 1, patience: .zero)
-        for disposition in [Disposition.unavailable(seconds: 30), .misconfigured, .heldBack(.providerThrottles)] {
+        for disposition in [
+            Disposition.unavailable(seconds: 30), .misconfigured, .heldBack(.providerThrottles), .outcomeUnknown,
+        ] {
             let run = Run(disposition, policy, isStored: true, ttl: .seconds(7200), seed: 3)
             #expect(run.end == .expire)
             #expect(run.delays.count > 3)

@@ -243,6 +243,13 @@ import Testing
         #expect(early.outcome.retryAfter == 60_000)
     }
 
+    @Test func `a provider token that a wrong clock has made invalid is replaced`() {
+        let answers = Dictionary(uniqueKeysWithValues: APNsAnswers.table.map { ($0.reason, $0.disposition) })
+        #expect(answers["InvalidProviderToken"]?.credential == .renewed)
+        #expect(answers["InvalidProviderToken"]?.connection == .drainAll)
+        #expect(answers["BadCertificate"]?.credential != .renewed)
+    }
+
     @Test func `INVALID_ARGUMENT blames the device token only if Google names it`() async throws {
         let stand = try await Self.stand.value
         let unknown = Phone.new(.android, model: "Pixel").pairing.deviceToken

@@ -32,11 +32,13 @@ package enum APNsAnswers {
         (400, .notProcessed.with(\.connection, .drain), ["IdleTimeout"]),
         (403, .misconfigured, ["Forbidden", "MissingProviderToken"]),
         (403, .credentialExpired, ["ExpiredProviderToken"]),
+        // The node's clock may have been wrong when the node made the token.
+        (403, .credentialRefused.with(\.credential, .renewed), ["InvalidProviderToken"]),
         (
             403, .credentialRefused,
             [
-                "BadCertificate", "BadCertificateEnvironment", "InvalidProviderToken", "UnrelatedKeyIdInToken",
-                "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken",
+                "BadCertificate", "BadCertificateEnvironment", "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken",
+                "BadEnvironmentKeyInToken",
             ]
         ),
         (404, .invalidRequest, ["BadPath"]),

@@ -79,7 +79,6 @@ package final class APNsProvider: Provider, ResponseReceiver {
         switch result {
         case .success(let response):
             var result = APNsAnswers.attemptResult(on: response)
-            if let connection { upstream.apply(result.disposition.connection, to: connection) }
             if result.disposition.credential == .renewed {
                 // Once more if a new provider token can be issued.
                 if !exchange.isReplay, let token, let refused = exchange.authorization,
@@ -91,6 +90,7 @@ package final class APNsProvider: Provider, ResponseReceiver {
                 }
                 result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
             }
+            if let connection { upstream.apply(result.disposition.connection, to: connection) }
             exchange.requester.finish(result, response)
         case .failure(let failure): exchange.requester.finish(failure.attemptResult)
         }

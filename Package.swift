@@ -35,6 +35,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "CSwiftConcurrency"),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
@@ -46,7 +47,12 @@ let package = Package(
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
         .target(name: "Store", dependencies: ["Cryptography", "CSQLite"], swiftSettings: ours),
         .target(
-            name: "EventLoop", dependencies: ["Cryptography", "Time", "CLibevent", "COpenSSL"], swiftSettings: ours),
+            name: "EventLoop",
+            dependencies: [
+                "Cryptography", "Time", "CLibevent", "COpenSSL", "CSwiftConcurrency",
+                .product(name: "HeapModule", package: "swift-collections"),
+            ],
+            swiftSettings: ours),
         .target(name: "TNP", dependencies: ["Cryptography"], swiftSettings: ours),
         .target(
             name: "HTTP2",
@@ -134,7 +140,9 @@ let package = Package(
             swiftSettings: ours),
         .target(
             name: "Simulator",
-            dependencies: ["EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "CNGHTTP2", "COpenSSL"],
+            dependencies: [
+                "EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "CNGHTTP2", "COpenSSL", "CSQLite",
+            ],
             swiftSettings: ours),
         .target(
             name: "Console",
@@ -151,8 +159,9 @@ let package = Package(
         .executableTarget(
             name: "tocsin-bench",
             dependencies: [
-                "TocsinClient", "Tor", "Simulator", "Admission", "Delivery", "HTTP2", "Console",
-                "EventLoop", "TNP", "Cryptography", "Time",
+                "TocsinClient", "TocsinNode", "NodeConfiguration", "Tor", "Simulator", "Admission", "Delivery", "HTTP2",
+                "Console", "EventLoop", "TNP", "Cryptography", "Store", "Time",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
@@ -258,8 +267,8 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "AdminPort", "Admission", "Console", "Cryptography", "Diagnostics", "EventLoop", "Ingress",
-                "NodeConfiguration", "Providers", "Simulator", "TNP", "Time", "TocsinClient", "TocsinNode", "Tor",
-                "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "NodeConfiguration", "Providers", "Simulator", "Store", "TNP", "Time", "TocsinClient", "TocsinNode",
+                "Tor", "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",
             ], path: "Tests/System",
             exclude: [

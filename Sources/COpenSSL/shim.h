@@ -9,6 +9,7 @@
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/provider.h>
+#include <openssl/rand.h>
 #include <openssl/rsa.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -49,3 +50,6 @@ static inline void cssl_x509_stack_free(STACK_OF(X509) *stack) { sk_X509_pop_fre
 static inline void cssl_ctx_set_safe_options(SSL_CTX *ctx) {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 }
+
+// Deprecated in OpenSSL 3.0, and the only way to replace the source of random bytes in all of its functions.
+static inline int cssl_take_random(const RAND_METHOD *method) { return RAND_set_rand_method(method); }

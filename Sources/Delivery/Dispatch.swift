@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import DequeModule
 import EventLoop
 import Providers
@@ -40,7 +41,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// Makes a dispatch without providers; ``start(_:reportingTo:observedBy:)`` begins delivery.
     /// - Parameter loop: the loop that everything runs on.
     package init(limits: DispatchLimits, on loop: EventLoop) {
-        core = DeliveryCore(limits: limits, random: SystemRandomNumberGenerator())
+        core = DeliveryCore(limits: limits, random: SecureRandom.Generator())
         self.loop = loop
     }
 

@@ -52,6 +52,8 @@ package final class ByteStream {
     private var state: State
     /// The socket; -1 after the end.
     private var descriptor: Int32
+    /// The socket in a simulation, in place of ``descriptor``.
+    private var simulated: SimulatedSocket?
     private var tls: TLSSession?
 
     private var readEvent: OpaquePointer?
@@ -106,6 +108,28 @@ package final class ByteStream {
         if started { waitUntilWritable() } else { end(.lastSystemError()) }
     }
 
+    /// Takes ownership of a connected socket of a simulated network.
+    init(_ socket: SimulatedSocket) {
+        loop = socket.loop
+        descriptor = -1
+        simulated = socket
+        state = .open
+        socket.stream = self
+        updateReading()
+    }
+
+    /// Starts connecting to an endpoint of a simulated network.
+    init(loop: EventLoop, connectingTo endpoint: Endpoint, in simulation: Simulation) {
+        self.loop = loop
+        state = .connecting
+        descriptor = -1
+        let socket = SimulatedSocket(on: loop, of: simulation.network)
+        simulated = socket
+        socket.stream = self
+        simulation.network.connect(socket, to: endpoint)
+        waitUntilWritable()
+    }
+
     deinit { release() }
 
     private static func of(_ context: UnsafeMutableRawPointer?) -> ByteStream {
@@ -119,6 +143,7 @@ package final class ByteStream {
         (readEvent, writeEvent, output) = (nil, nil, nil)
         if descriptor >= 0 { Glibc.close(descriptor) }
         descriptor = -1
+        simulated?.close()
     }
 
     /// Removes the handler with this identity, if it is still the stream's handler. For handlers that end.
@@ -168,7 +193,7 @@ package final class ByteStream {
     /// Passes bytes to the kernel. Those that it does not take wait in ``output``.
     func transmit(_ bytes: UnsafeRawBufferPointer) {
         // After an error, the next attempt meets the same error and ends the stream.
-        let sent = queued > 0 ? 0 : max(0, send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL)))
+        let sent = queued > 0 ? 0 : max(0, socketSend(bytes))
         guard sent < bytes.count else { return }
         output = output ?? evbuffer_new()
         let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
@@ -176,7 +201,14 @@ package final class ByteStream {
         waitUntilWritable()
     }
 
+    /// - Returns: how many bytes the socket took; -1 after an error, or if it takes none now.
+    private func socketSend(_ bytes: UnsafeRawBufferPointer) -> Int {
+        if let simulated { return simulated.send(bytes) ?? -1 }
+        return send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+
     private func waitUntilWritable() {
+        if let simulated { return simulated.wantsWrite = true }
         if writeEvent == nil {
             writeEvent = event_new(
                 loop.base, descriptor, Int16(EV_WRITE | EV_PERSIST),
@@ -187,9 +219,11 @@ package final class ByteStream {
 
     private func writable() {
         if state == .connecting { return connected() }
-        guard sendQueued() else { return end(.lastSystemError()) }
+        guard sendQueued() else {
+            return end(simulated.map { .system($0.failure ?? "Broken pipe") } ?? .lastSystemError())
+        }
         if queued == 0 {
-            event_del(writeEvent)
+            stopWaitingUntilWritable()
             if state == .lingering { return outputSent() }
         }
         guard unsent <= lowWater else { return }
@@ -205,6 +239,12 @@ package final class ByteStream {
     /// - Returns: `false` after an error of the socket.
     private func sendQueued() -> Bool {
         guard queued > 0 else { return true }
+        if let simulated {
+            let start = evbuffer_pullup(output, -1)
+            guard let sent = simulated.send(UnsafeRawBufferPointer(start: start, count: queued)) else { return false }
+            evbuffer_drain(output, sent)
+            return true
+        }
         return evbuffer_write(output, descriptor) >= 0 || errno == EAGAIN || errno == EINTR
     }
 
@@ -230,8 +270,9 @@ package final class ByteStream {
         case .open: reads = !isBackedUp && !(pausedByHandler && hasUnreadInput)
         case .lingering: reads = !peerHasClosed
         }
-        guard reads != isReading, descriptor >= 0 else { return }
+        guard reads != isReading, descriptor >= 0 || simulated != nil else { return }
         isReading = reads
+        if let simulated { return simulated.wantsRead = reads }
         if readEvent == nil {
             readEvent = event_new(
                 loop.base, descriptor, Int16(EV_READ | EV_PERSIST),
@@ -251,6 +292,11 @@ package final class ByteStream {
         }
         if let endAfterInput, state == .open { return end(endAfterInput) }
         let buffer = loop.readBuffer
+        if let simulated {
+            if let reason = simulated.failure { return end(.system(reason)) }
+            guard let count = simulated.receive(into: buffer, atMost: largestRead) else { return }
+            return count > 0 ? received(UnsafeRawBufferPointer(rebasing: buffer[..<count])) : peerClosed()
+        }
         let count = recv(descriptor, buffer.baseAddress, min(buffer.count, largestRead), 0)
         if count > 0 {
             received(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
@@ -317,13 +363,23 @@ package final class ByteStream {
 
     /// Ends the wait for the connection.
     private func connected() {
+        if let reason = simulated?.failure { return end(.system(reason)) }
+        guard simulated == nil else { return connectionIsOpen() }
         var failure: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &failure, &length)
         guard failure == 0 else { return end(.system(String(cString: strerror(failure)))) }
-        event_del(writeEvent)
         noDelay()
+        connectionIsOpen()
+    }
+
+    private func connectionIsOpen() {
+        stopWaitingUntilWritable()
         opened()
+    }
+
+    private func stopWaitingUntilWritable() {
+        if let simulated { simulated.wantsWrite = false } else { event_del(writeEvent) }
     }
 
     private func opened() {
@@ -377,7 +433,7 @@ package final class ByteStream {
     /// Shuts down this side of a stream that lingers.
     private func outputSent() {
         if peerHasClosed { return end(.closed) }
-        shutdown(descriptor, Int32(SHUT_WR))
+        if let simulated { simulated.shutDown() } else { shutdown(descriptor, Int32(SHUT_WR)) }
     }
 
     private func end(_ reason: StreamError, notifyingHandler: Bool = true) {
@@ -392,6 +448,11 @@ package final class ByteStream {
         whenFinished = nil
         selfWhileLingering = nil
     }
+
+    // MARK: In a simulation
+
+    func simulatedReadable() { readable() }
+    func simulatedWritable() { writable() }
 
     // MARK: TLS
 
@@ -415,6 +476,8 @@ package final class ByteStream {
 
     /// Starts TLS: as a client if `host` is given, otherwise as a server.
     private func secure(_ context: TLSContext, verifying host: String?) {
+        // A simulation has no TLS: the lengths of its records vary, and would make every run different.
+        guard simulated == nil else { return opened() }
         guard let tls = TLSSession(context, verifying: host, on: self) else { return end(.tls("out of memory")) }
         self.tls = tls
         state = .handshaking

@@ -18,7 +18,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// Number of jobs in one turn after which the loop polls its sockets again.
     private static let jobsPerTurn = 4096
 
-    let base: OpaquePointer
+    /// libevent's state; `nil` in a simulation.
+    let base: OpaquePointer?
     private let name: String
     private let inbox = Mutex<[UnownedJob]>([])
     private let stopping = Atomic<Bool>(false)
@@ -38,6 +39,14 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// The loop's DNS client, created by the first name lookup.
     var resolver: Resolver?
 
+    /// The process of a simulation that the loop belongs to; `nil` for a loop with a thread.
+    let simulated: SimulatedProcess?
+    private(set) unowned var simulation: Simulation?
+    /// Sockets of a simulated network with events for their streams.
+    private var ready: [SimulatedSocket] = []
+    /// Whether the simulation gives the loop a turn.
+    private var hasTurn = false
+
     private static let processSetUp: Void = {
         evthread_use_pthreads()
         // A write to a closed socket must return an error, not terminate the process.
@@ -50,6 +59,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         guard let base = event_base_new() else { fatalError("libevent could not start: out of memory or descriptors") }
         self.base = base
         self.name = name
+        simulated = nil
         wakeUp = event_new(base, -1, Int16(EV_PERSIST), { _, _, _ in }, nil)
         let result = pthread_create(
             &thread, nil,
@@ -67,6 +77,15 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         guard result == 0 else { fatalError("cannot start event loop thread: \(String(cString: strerror(result)))") }
     }
 
+    /// A loop without a thread: the simulation gives it turns.
+    init(in process: SimulatedProcess, of simulation: Simulation, name: String) {
+        base = nil
+        self.name = name
+        simulated = process
+        self.simulation = simulation
+        threadIdentity.store(UInt(pthread_self()), ordering: .releasing)
+    }
+
     /// Stops the loop after its current turn and waits for its thread; jobs that are still queued never run. Callable
     /// from any thread except the loop's own. A loop that is never stopped runs as long as the process.
     public func stop() {
@@ -79,8 +98,11 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     deinit {
         // Every object that uses the base retains the loop, so none is left here.
         resolver = nil
-        readBuffer.deallocate()
-        decryptionBuffer.deallocate()
+        defer {
+            readBuffer.deallocate()
+            decryptionBuffer.deallocate()
+        }
+        guard let base else { return }
         event_free(wakeUp)
         event_base_free(base)
     }
@@ -98,6 +120,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         let job = UnownedJob(job)
         if isOnLoop {
             local.append(job)
+            if simulated != nil { takeTurn() }
             return
         }
         let wasEmpty = inbox.withLock { jobs in
@@ -122,6 +145,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     package func atEndOfTurn(_ handler: any TurnEndHandler) {
         preconditionOnLoop()
         endOfTurn.append(handler)
+        if simulated != nil { takeTurn() }
     }
 
     private func run() {
@@ -129,12 +153,17 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
             let busy = !local.isEmpty || !endOfTurn.isEmpty
             turn &+= 1
             event_base_loop(base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | (busy ? EVLOOP_NONBLOCK : 0))
-            runJobs()
-            while !endOfTurn.isEmpty {
-                swap(&endOfTurn, &endingTurn)
-                for handler in endingTurn { handler.turnEnded() }
-                endingTurn.removeAll(keepingCapacity: true)
-            }
+            finishTurn()
+        }
+    }
+
+    /// Runs jobs, then the handlers of the turn's end.
+    private func finishTurn() {
+        runJobs()
+        while !endOfTurn.isEmpty {
+            swap(&endOfTurn, &endingTurn)
+            for handler in endingTurn { handler.turnEnded() }
+            endingTurn.removeAll(keepingCapacity: true)
         }
     }
 
@@ -158,6 +187,37 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
             jobs.removeAll(keepingCapacity: true)
         }
     }
+}
+
+// MARK: In a simulation
+
+extension EventLoop {
+    /// Asks the simulation for a turn, unless it gives one anyway.
+    private func takeTurn() {
+        guard !hasTurn else { return }
+        hasTurn = true
+        simulation?.hasWork(self)
+    }
+
+    /// Calls the socket's stream in the next turn.
+    func addReady(_ socket: SimulatedSocket) {
+        ready.append(socket)
+        takeTurn()
+    }
+
+    /// One turn of a loop without a thread.
+    func runTurn() {
+        turn &+= 1
+        let sockets = ready
+        ready = []
+        for socket in sockets { socket.callStream() }
+        finishTurn()
+        hasTurn = false
+        if !ready.isEmpty || !local.isEmpty { takeTurn() }
+    }
+
+    /// Executes work that would hold up a loop: the system's threads, or this loop in a simulation.
+    package var workers: any TaskExecutor { simulated == nil ? globalConcurrentExecutor : self }
 }
 
 /// An object with work to finish at the end of a turn of the loop.

@@ -26,6 +26,8 @@ package final class Listener {
     private let context: TLSContext?
     private let accepted: (ByteStream) -> Void
     private var listener: OpaquePointer?
+    /// The listener in a simulation, in place of ``listener``.
+    private var simulated: SimulatedListener?
     private var recovery: Timer?
     /// The turn of the last accept, and the connections accepted in it.
     private var acceptedInTurn: (turn: UInt64, count: Int) = (0, 0)
@@ -47,6 +49,17 @@ package final class Listener {
         self.loop = loop
         self.context = context
         self.accepted = accepted
+        if let simulation = loop.simulation {
+            let simulated = SimulatedListener(on: loop) { socket in
+                socket.isAccepted()
+                accepted(ByteStream(socket))
+            }
+            guard simulation.network.listen(at: endpoint, simulated) else {
+                throw ListenError(endpoint: endpoint, reason: "Address already in use")
+            }
+            self.simulated = simulated
+            return
+        }
         let address: SocketAddress?
         switch endpoint {
         case .tcp(let host, let port):
@@ -82,18 +95,21 @@ package final class Listener {
     /// Stops accepting until ``resume()``; new connections wait in the backlog.
     package func pause() {
         isPaused = true
+        simulated?.isPaused = true
         if let listener { evconnlistener_disable(listener) }
     }
 
     /// Resumes accepting.
     package func resume() {
         isPaused = false
+        simulated?.isPaused = false
         if let listener { evconnlistener_enable(listener) }
     }
 
     /// Stops listening and removes the unix socket. Accepted streams stay open.
     package func close() {
         recovery = nil
+        if let simulated { loop.simulation?.network.close(simulated) }
         if let listener { evconnlistener_free(listener) }
         listener = nil
         if let socketPath { unlink(socketPath) }

@@ -92,6 +92,10 @@ extension EventLoop {
     private func connect(
         to endpoint: Endpoint, deadline: Deadline, isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> ByteStream {
+        if let simulation {
+            return try await open(
+                ByteStream(loop: self, connectingTo: endpoint, in: simulation), deadline.left, deadline)
+        }
         let addresses: [SocketAddress]
         switch endpoint {
         case .unix(let path):
@@ -102,19 +106,25 @@ extension EventLoop {
         var failure = StreamError.closed
         for (index, address) in addresses.enumerated() {
             if deadline.hasPassed { throw .timedOut }
-            let stream = ByteStream(loop: self, connectingTo: address)
-            deadline.guarded = stream
-            // Each address gets a share of the remaining time, so that an unresponsive one does not use all of it.
-            let share = Deadline(on: self, after: deadline.left / (addresses.count - index))
-            share.guarded = stream
-            defer { share.cancel() }
-            let reader = StreamReader(stream, pausesWhenConnected: true)
             do {
-                try await reader.connected()
-                return stream
+                // Each address gets a share of the remaining time, so that an unresponsive one does not use all of it.
+                return try await open(
+                    ByteStream(loop: self, connectingTo: address), deadline.left / (addresses.count - index), deadline)
             } catch { failure = error }
         }
         throw failure
+    }
+
+    /// Waits until a stream is connected, for at most `time`, and until the deadline of the whole dial.
+    private func open(
+        _ stream: ByteStream, _ time: Duration, _ deadline: Deadline, isolation: isolated (any Actor)? = #isolation
+    ) async throws(StreamError) -> ByteStream {
+        deadline.guarded = stream
+        let share = Deadline(on: self, after: time)
+        share.guarded = stream
+        defer { share.cancel() }
+        try await StreamReader(stream, pausesWhenConnected: true).connected()
+        return stream
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLibevent
+import Cryptography
 import Glibc
 
 extension EventLoop {
@@ -30,14 +31,14 @@ extension EventLoop {
         // callback.
         withExtendedLifetime(resolver) {}
         if lookup.addresses.isEmpty { throw .unknownHost("\(host): \(lookup.failure)") }
-        var generator = SystemRandomNumberGenerator()
+        var generator = SecureRandom.Generator()
         return lookup.addresses.shuffledWithinFamilies(using: &generator)
     }
 
     /// The resolver for the current settings, created on the first lookup and whenever they change.
     private func currentResolver() -> Resolver? {
         let settings = ResolverSettings()
-        if resolver?.settings != settings { resolver = Resolver(on: base, settings: settings) }
+        if resolver?.settings != settings { resolver = base.flatMap { Resolver(on: $0, settings: settings) } }
         return resolver
     }
 }

@@ -10,11 +10,14 @@ package final class Timer {
     private let loop: EventLoop
     private let fire: () -> Void
     private var event: OpaquePointer?
+    /// In a simulation, the number of the last start or stop.
+    private var starts = 0
 
     /// A stopped timer that calls `fire` on the loop.
     package init(on loop: EventLoop, fire: @escaping () -> Void) {
         self.loop = loop
         self.fire = fire
+        guard loop.simulated == nil else { return }
         event = event_new(
             loop.base, -1, 0,
             { _, _, context in Unmanaged<Timer>.fromOpaque(context!).takeUnretainedValue().fire() },
@@ -27,17 +30,26 @@ package final class Timer {
         start(after: delay)
     }
 
-    deinit { event_free(event) }
+    deinit { if let event { event_free(event) } }
 
     /// Starts or restarts the timer, to fire after `delay`.
     package func start(after delay: Duration) {
         loop.preconditionOnLoop()
+        if let simulation = loop.simulation {
+            starts += 1
+            return simulation.schedule(after: delay, in: loop.simulated) { [weak self, starts] in
+                if let self, starts == self.starts { fire() }
+            }
+        }
         var interval = delay.timeval
         event_add(event, &interval)
     }
 
     /// Stops the timer.
-    package func stop() { event_del(event) }
+    package func stop() {
+        starts += 1
+        if let event { event_del(event) }
+    }
 }
 
 extension EventLoop {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import Time
 
@@ -231,7 +232,7 @@ package final class Upstream: @unchecked Sendable {
 
     private func ended(_ number: Int, because reason: String) {
         let text = "\(target.endpoint): \(reason)"
-        update { $0.ended(number, because: text, now: .now, random: Double.random(in: 0..<1), &$1) }
+        update { $0.ended(number, because: text, now: .now, random: SecureRandom.fraction(), &$1) }
         if pool.isEmpty {
             sweep = nil
             wake = nil

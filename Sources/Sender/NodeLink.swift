@@ -245,7 +245,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
 
     @discardableResult
     private func pause(atLeast minimum: Duration = .zero) -> Duration {
-        let pause = node.failed(now: .now, random: Double.random(in: 0..<1), atLeast: minimum)
+        let pause = node.failed(now: .now, random: SecureRandom.fraction(), atLeast: minimum)
         owner.handle(.retrying(reason: failure?.text ?? "", after: pause), of: self)
         return pause
     }
@@ -382,8 +382,9 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             // The search may have waited: its time begins now.
             session.searchBegan(request, now: .now)
             let deadline = MonotonicTime.now + limit
-            let start = UInt64.random(in: 0...UInt64.max)
-            let proof = await withTaskExecutorPreference(globalConcurrentExecutor) {
+            var random = SecureRandom.Generator()
+            let start = random.next()
+            let proof = await withTaskExecutorPreference(loop.workers) {
                 await puzzle.proof(for: digest, until: deadline, from: start)
             }
             // Ignore a cancelled search: another may be running for the same request.

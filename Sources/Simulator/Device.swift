@@ -43,6 +43,7 @@ final class DeviceRegistry {
     var keepsReceived = true
     var observer: (@Sendable (ReceivedNotification) -> Void)?
     var lostObserver: (@Sendable (ReceivedNotification) -> Void)?
+    var refusalObserver: (@Sendable (_ status: Int) -> Void)?
     private static let mostKept = 1_000_000
 
     var tokens: [String] { Array(devices.keys) }

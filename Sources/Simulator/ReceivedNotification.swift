@@ -38,6 +38,8 @@ package struct ReceivedNotification: Sendable {
     package let id: String
     /// The collapse id, if there is one.
     package let collapseID: String?
+    /// The HTTP/2 stream of the request.
+    package var stream: Int32 = 0
 
     /// The text shown before the app opens the envelope; `nil` for a data message.
     package var alert: String? { banner?.text }

@@ -5,6 +5,7 @@ import EventLoop
 import Glibc
 import HTTP2
 import TNP
+import Time
 
 /// Simulated push services on loopback: APNs production, APNs development and FCM, with TLS certificates of their own
 /// authority, and the credentials with which a node uses them.
@@ -213,6 +214,11 @@ package actor SimulatedServices {
         registry.lostObserver = observer
     }
 
+    /// Sets an observer that is called with the HTTP status of each refusal, except those that are faults.
+    package func observeRefusals(_ observer: @escaping @Sendable (_ status: Int) -> Void) {
+        registry.refusalObserver = observer
+    }
+
     /// Number of access tokens issued by the simulated FCM.
     package var accessTokensIssued: Int { google?.tokensIssued ?? 0 }
 
@@ -233,7 +239,7 @@ package actor SimulatedServices {
     /// Moves the services' clock forward by this many seconds; a negative number moves it back.
     package func moveClock(by seconds: Int64) { clockOffset += seconds }
 
-    private var now: Int64 { Int64(time(nil)) + clockOffset }
+    private var now: Int64 { UnixTime.now + clockOffset }
 
     // MARK: Faults
 

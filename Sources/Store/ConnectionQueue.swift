@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import Dispatch
 
 /// Owns an open store and runs closures on its connection, one at a time, on a background thread. Can be called from
 /// any thread.
 package final class ConnectionQueue: @unchecked Sendable {
     // Unchecked: `connection` and `lock` are used on `queue` only.
-    private let queue: DispatchQueue
+    private let queue: WorkQueue
     private var connection: Connection?
     private var lock: FileLock?
     private let path: String
@@ -15,14 +14,14 @@ package final class ConnectionQueue: @unchecked Sendable {
 
     /// Takes over the connection and the lock of `file`.
     package init(_ file: StoreFile) {
-        queue = DispatchQueue(label: file.kind.name)
+        queue = WorkQueue(label: file.kind.name)
         (connection, lock, path, kind) = (file.connection, file.lock, file.path, file.kind)
     }
 
     /// Opens a second connection to the store of `file`, for reading only: it does not wait for the first one's commits. Close
     /// it before the first one, which has the lock.
     package init(reading file: StoreFile) throws(StoreError) {
-        queue = DispatchQueue(label: "\(file.kind.name), reading")
+        queue = WorkQueue(label: "\(file.kind.name), reading")
         (path, kind) = (file.path, file.kind)
         do {
             connection = try Connection(file.path, isReadOnly: true)

@@ -12,6 +12,7 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 
     /// The current time (`CLOCK_MONOTONIC`).
     package static var now: MonotonicTime {
+        if let clocks = SimulatedClocks.inUse { return clocks.monotonic }
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return MonotonicTime(nanoseconds: UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Sender
 import TNP
 import Time
@@ -78,7 +79,7 @@ extension TocsinClient {
             waiter.refusal = outcome
             // Jitter, so that submissions with the same pause do not return at the same moment.
             let pause =
-                max(.milliseconds(Int64(outcome.retryAfter)), Self.shortestRetry) * Double.random(in: 1..<1.1)
+                max(.milliseconds(Int64(outcome.retryAfter)), Self.shortestRetry) * (1 + 0.1 * SecureRandom.fraction())
             // Waiting does not help against missing work, for which the time is spent.
             let isWork = outcome.reason == .proofRequired || outcome.reason == .proofWrong
             if outcome.retryAfter > 0, !isWork, pause <= options.patience, .now + pause < waiter.deadline {

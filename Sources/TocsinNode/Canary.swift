@@ -96,7 +96,7 @@ final class Canary: @unchecked Sendable {
             report(result)
         }
         // Jitter, so that the times do not identify the node.
-        return .seconds(settings.interval) * Double.random(in: 0.9..<1.1)
+        return .seconds(settings.interval) * (0.9 + 0.2 * SecureRandom.fraction())
     }
 
     private func ring() async -> (isDelivered: Bool, text: String) {

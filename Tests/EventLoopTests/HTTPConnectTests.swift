@@ -335,7 +335,7 @@ private final class Echo: ByteStreamHandler {
         try await LoopDomain(loop).run { domain in
             let loop = domain.loop
             let nowhere = ResolverSettings(resolvConf: "/nonexistent", hosts: "/nonexistent")
-            loop.resolver = Resolver(on: loop.base, settings: nowhere)
+            loop.resolver = Resolver(on: loop.base!, settings: nowhere)
             let old = Weak(value: loop.resolver)
             let wasThere = old.value != nil
             #expect(wasThere)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import Dispatch
-import Glibc
 import Store
 import Synchronization
 import TNP
@@ -19,10 +17,10 @@ package final class Spool: Sendable {
     /// Bytes to leave free on the disk: deleting needs space too, so a spool that filled the disk could not be emptied.
     package static let diskReserve = 32 << 20
 
-    /// Seconds until finishes (removals with an outcome) that could not be committed are retried.
-    private static let pauseAfterFailure = 1.0
-    /// Seconds until removed rows are also erased from SQLite's write-ahead log.
-    private static let erasureDelay = 2.0
+    /// Time until finishes (removals with an outcome) that could not be committed are retried.
+    private static let pauseAfterFailure = Duration.seconds(1)
+    /// Time until removed rows are also erased from SQLite's write-ahead log.
+    private static let erasureDelay = Duration.seconds(2)
     /// Expired outcomes purged with each batch, in addition to twice the number of outcomes that it adds.
     private static let purgedWithEachBatch = 100
 
@@ -159,7 +157,7 @@ package final class Spool: Sendable {
         // Queues the next batch instead of looping, so that reads can run in between.
         if followUp.runs { scheduleBatch() }
         if followUp.pauses {
-            DispatchQueue.global().asyncAfter(deadline: .now() + Self.pauseAfterFailure) { [weak self] in
+            WorkQueue.run(after: Self.pauseAfterFailure) { [weak self] in
                 guard let self, self.inbox.withLock({ $0.pauseEnded() }) else { return }
                 self.scheduleBatch()
             }
@@ -227,7 +225,7 @@ package final class Spool: Sendable {
     /// Schedules the erasure of removed rows from the log; one erasure covers all rows removed until it runs.
     private func scheduleErasure() {
         guard !erasureIsScheduled.exchange(true, ordering: .relaxed) else { return }
-        DispatchQueue.global().asyncAfter(deadline: .now() + Self.erasureDelay) { [weak self] in
+        WorkQueue.run(after: Self.erasureDelay) { [weak self] in
             guard let self, !self.inbox.withLock({ $0.isClosed }) else { return }
             self.database.async { connection in
                 self.erasureIsScheduled.store(false, ordering: .relaxed)
@@ -238,11 +236,7 @@ package final class Spool: Sendable {
     }
 
     /// Bytes available to this process on the spool's disk.
-    private var freeBytes: Int {
-        var status = statvfs()
-        guard statvfs(path, &status) == 0 else { return .max }
-        return Int(clamping: status.f_bavail &* status.f_frsize)
-    }
+    private var freeBytes: Int { DiskSpace.free(at: path) }
 
     // MARK: Reading
 

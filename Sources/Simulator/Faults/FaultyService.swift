@@ -140,8 +140,13 @@ final class FaultyService: RequestHandler {
     }
 
     private func process(_ request: ServerRequest, on connection: ServerConnection) -> PushAnswer {
-        let answer = service.answer(request, clientName: connection.clientCommonName)
-        if let delivered = answer.delivered { registry.deliver(delivered) }
+        var answer = service.answer(request, clientName: connection.clientCommonName)
+        answer.delivered?.stream = request.stream
+        if let delivered = answer.delivered {
+            registry.deliver(delivered)
+        } else if !isForToken(request) {
+            registry.refusalObserver?(answer.response.status)
+        }
         return answer
     }
 

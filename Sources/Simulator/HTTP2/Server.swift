@@ -55,8 +55,9 @@ package final class Server {
     private var limits: Limits
     private var isSwallowing = false
     private var listener: Listener?
-    private var connections: [ObjectIdentifier: ServerConnection] = [:]
-    private var blackHoles: [ObjectIdentifier: DiscardHandler] = [:]
+    /// The connections by number, so that they are always called in the same order.
+    private var connections: [Int: ServerConnection] = [:]
+    private var blackHoles: [Int: DiscardHandler] = [:]
     /// Number of TCP connections accepted so far.
     package private(set) var accepted = 0
 
@@ -79,15 +80,17 @@ package final class Server {
     /// Number of open connections.
     package var openConnections: Int { connections.values.count { !$0.isOver } + blackHoles.count }
 
+    private var inOrder: [ServerConnection] { connections.sorted { $0.key < $1.key }.map(\.value) }
+
     /// Calls `body` with each open HTTP/2 connection.
     package func forEachConnection(_ body: (ServerConnection) -> Void) {
-        for connection in Array(connections.values) where !connection.isOver { body(connection) }
+        for connection in inOrder where !connection.isOver { body(connection) }
     }
 
     /// Closes the listener and all connections, without GOAWAY.
     package func close() {
         listener = nil
-        for connection in connections.values { connection.close() }
+        for connection in inOrder { connection.close() }
         connections = [:]
         blackHoles = [:]
     }
@@ -137,14 +140,13 @@ package final class Server {
 
     private func accept(_ stream: ByteStream) {
         accepted += 1
+        let number = accepted
         if isSwallowing {
-            let blackHole = DiscardHandler(stream) { [weak self] in self?.blackHoles[ObjectIdentifier($0)] = nil }
-            blackHoles[ObjectIdentifier(blackHole)] = blackHole
+            blackHoles[number] = DiscardHandler(stream) { [weak self] _ in self?.blackHoles[number] = nil }
         } else {
-            let connection = ServerConnection(stream, limits: limits, handler: handler) { [weak self] in
-                self?.connections[ObjectIdentifier($0)] = nil
+            connections[number] = ServerConnection(stream, limits: limits, handler: handler) { [weak self] _ in
+                self?.connections[number] = nil
             }
-            connections[ObjectIdentifier(connection)] = connection
         }
     }
 }

@@ -20,7 +20,7 @@ import Testing
         try Data(program.utf8).write(to: file)
         let modules = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
             .appending(path: "Modules")
-        let maps = ["CLibevent", "COpenSSL", "CSodium"].flatMap {
+        let maps = ["CLibevent", "COpenSSL", "CSodium", "CSwiftConcurrency"].flatMap {
             ["-Xcc", "-fmodule-map-file=\(root.path())Sources/\($0)/module.modulemap"]
         }
         let result = try await ChildProcess.output(

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Time
+
+/// The network of a simulation: listeners by endpoint, and connections whose bytes take time.
+///
+/// A connection behaves as TCP does: bytes arrive in order and once, in pieces of any size, or the connection ends.
+package final class SimulatedNetwork {
+    /// How the connections to one endpoint behave.
+    package struct Conditions: Sendable {
+        /// How long bytes travel.
+        package var latency: ClosedRange<Duration>
+        /// How many of 1,000 writes arrive in two pieces.
+        package var splitPerMille: Int
+        /// Whether nothing arrives, and nothing says so.
+        package var isDown = false
+
+        /// - Parameters: as the properties of the same names.
+        package init(latency: ClosedRange<Duration>, splitPerMille: Int = 50) {
+            self.latency = latency
+            self.splitPerMille = splitPerMille
+        }
+    }
+
+    /// What an observer sees of a connection.
+    package enum Event {
+        /// The listener's side exists.
+        case opened
+        /// One side has sent these bytes.
+        case sent([UInt8], byListener: Bool)
+        /// One side has read these bytes.
+        case read([UInt8], byListener: Bool)
+        /// One side has ended the connection, and will not read what still arrives.
+        case closed(byListener: Bool)
+    }
+
+    /// The conditions of endpoints that have none of their own.
+    package var usual = Conditions(latency: .microseconds(50)...(.microseconds(200)))
+    /// The conditions by the listener's endpoint.
+    package var conditions: [Endpoint: Conditions] = [:]
+    /// Endpoints that stand for others, as a proxy of the network does: the first bytes that the listener gets are the
+    /// proxy's.
+    package var forwards: [Endpoint: (target: Endpoint, firstBytes: (SimulatedConnection) -> [UInt8])] = [:]
+    /// Sees all events of all connections.
+    package var observe: ((SimulatedConnection, Event) -> Void)?
+
+    /// The open connections, oldest first.
+    package private(set) var connections: [SimulatedConnection] = []
+
+    unowned let simulation: Simulation
+    var random: SimulatedRandomNumbers
+    private var listeners: [Endpoint: SimulatedListener] = [:]
+    private var lastNumber = 0
+
+    /// How long a peer that does not answer is tried before its connection ends, as Linux does (tcp_retries2).
+    static let retransmissionLimit = Duration.seconds(924)
+
+    init(_ simulation: Simulation, random: SimulatedRandomNumbers) {
+        self.simulation = simulation
+        self.random = random
+    }
+
+    // MARK: Listeners
+
+    /// - Returns: `nil` if a living process listens on this endpoint.
+    func listen(at endpoint: Endpoint, _ listener: SimulatedListener) -> Bool {
+        if let present = listeners[endpoint], !present.process.isKilled { return false }
+        listeners[endpoint] = listener
+        return true
+    }
+
+    func close(_ listener: SimulatedListener) {
+        for (endpoint, present) in listeners where present === listener { listeners[endpoint] = nil }
+    }
+
+    // MARK: Connections
+
+    /// Starts to connect `socket`.
+    func connect(_ socket: SimulatedSocket, to endpoint: Endpoint) {
+        let (target, forward) = forwards[endpoint].map { ($0.target, $0) } ?? (endpoint, nil)
+        lastNumber += 1
+        let connection = SimulatedConnection(lastNumber, to: target, dialled: endpoint, from: socket)
+        socket.connection = connection
+        let conditions = self.conditions[target] ?? usual
+        let travel = random.duration(in: conditions.latency)
+        guard !conditions.isDown else { return }
+        simulation.schedule(after: travel, in: simulation.background) { [self] in
+            guard !socket.isClosed else { return }
+            guard let listener = listeners[target], !listener.process.isKilled else {
+                // A machine without power does not even refuse.
+                guard listeners[target]?.process.hasPower ?? true else { return }
+                return simulation.schedule(after: travel, in: socket.process) { socket.fail("Connection refused") }
+            }
+            let other = SimulatedSocket(on: listener.loop, of: self)
+            other.connection = connection
+            other.peer = socket
+            socket.peer = other
+            connection.listenerSide = other
+            connections.append(connection)
+            observe?(connection, .opened)
+            if let forward { other.arrived(forward.firstBytes(connection)[...]) }
+            listener.offer(other)
+            simulation.schedule(after: travel, in: socket.process) { socket.connected() }
+        }
+    }
+
+    /// How long the next bytes on this connection travel; `nil` if they never arrive.
+    func travelTime(on connection: SimulatedConnection) -> Duration? {
+        let conditions = self.conditions[connection.endpoint] ?? usual
+        if conditions.isDown || connection.isSilent { return nil }
+        return random.duration(in: conditions.latency)
+    }
+
+    /// Whether the next write on this connection arrives in two pieces.
+    func splits(on connection: SimulatedConnection) -> Bool {
+        random.happens(perMille: (conditions[connection.endpoint] ?? usual).splitPerMille)
+    }
+
+    func ended(_ connection: SimulatedConnection) {
+        connections.removeAll { $0 === connection }
+    }
+
+    func closeAll(of process: SimulatedProcess) {
+        for connection in connections {
+            for side in connection.sides where side.process === process { side.close() }
+        }
+    }
+}
+
+/// One connection of a simulated network.
+package final class SimulatedConnection {
+    /// The number of the connection, from 1.
+    package let number: Int
+    /// The listener's endpoint.
+    package let endpoint: Endpoint
+    /// The endpoint that was dialled, which a forward may have replaced.
+    package let dialled: Endpoint
+    /// Whether nothing that is sent from now on arrives.
+    package var isSilent = false
+    /// Until when nothing arrives; what is sent before arrives then.
+    package var stalledUntil: MonotonicTime?
+    private weak var dialler: SimulatedSocket?
+    weak var listenerSide: SimulatedSocket?
+
+    init(_ number: Int, to endpoint: Endpoint, dialled: Endpoint, from socket: SimulatedSocket) {
+        self.number = number
+        self.endpoint = endpoint
+        self.dialled = dialled
+        dialler = socket
+    }
+
+    /// The process that dialled; `nil` if its side is gone.
+    package var diallingProcess: SimulatedProcess? { dialler?.process }
+
+    /// The process that listens, while it has not closed its side.
+    package var listeningProcess: SimulatedProcess? { listenerSide?.isClosed == false ? listenerSide?.process : nil }
+
+    var sides: [SimulatedSocket] { [dialler, listenerSide].compactMap(\.self) }
+
+    /// Ends the connection at both sides, which lose what is under way.
+    package func reset() { for side in sides { side.fail("Connection reset by peer") } }
+}
+
+/// A listener of a simulated network.
+final class SimulatedListener {
+    let loop: EventLoop
+    let process: SimulatedProcess
+    private let accept: (SimulatedSocket) -> Void
+    private var backlog: [SimulatedSocket] = []
+    var isPaused = false {
+        didSet {
+            guard !isPaused else { return }
+            let waiting = backlog
+            backlog = []
+            for socket in waiting { accept(socket) }
+        }
+    }
+
+    init(on loop: EventLoop, accept: @escaping (SimulatedSocket) -> Void) {
+        self.loop = loop
+        process = loop.simulated!
+        self.accept = accept
+    }
+
+    func offer(_ socket: SimulatedSocket) {
+        if isPaused {
+            backlog.append(socket)
+        } else {
+            loop.simulation?.run(as: process) { accept(socket) }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Simulator
+import TNP
+import Time
+import TocsinClient
+
+/// The desktops of all phones. Each rings its phone at times of its own, and obeys the node.
+final class SimulatedSenders: @unchecked Sendable {
+    // Unchecked: a simulation has one thread.
+
+    private let world: SimulatedWorld
+    private let loop: EventLoop
+    private let client: TocsinClient
+    private let pace: Duration
+    private var random: SimulatedRandomNumbers
+    private var lastNumber = 0
+    private var keys: [Int: Ed25519.PrivateKey] = [:]
+    /// Whether new envelopes are made.
+    var isActive = true
+    /// Submissions whose outcome the sender awaits.
+    private(set) var waiting = 0
+    /// The longest time from a submission to its first outcome, with all retries.
+    private(set) var longestWait = Duration.zero
+    /// The longest time from a submission to its outcome while there were attacks only.
+    private(set) var longestFairWait = Duration.zero
+    private(set) var outcomes: [String: Int] = [:]
+
+    /// How long an honest sender waits at most while there are attacks only.
+    private static let fairWait = Duration.seconds(120)
+
+    /// - Parameter pace: the average time between two notifications of one desktop.
+    init(_ world: SimulatedWorld, pace: Duration) {
+        self.world = world
+        self.pace = pace
+        loop = world.sendersLoop
+        random = world.simulation.random("desktops")
+        client = TocsinClient(
+            TocsinClient.Options(nodes: [SimulatedWorld.onion], connectTimeout: .seconds(30)), on: world.sendersLoop)
+    }
+
+    /// Starts the desktop of each phone.
+    func start() {
+        world.simulation.run(as: world.sendersProcess) {
+            for phone in world.phones { wait(phone.number) }
+        }
+    }
+
+    private func wait(_ index: Int) {
+        let pause = random.duration(in: .zero...(pace * 2))
+        world.simulation.schedule(after: pause, in: world.sendersProcess) { [self] in
+            if isActive { ring(index) }
+            wait(index)
+        }
+    }
+
+    private func ring(_ index: Int) {
+        // The node accepts unsigned notifications from these desktops, and those of the HTTP API are unsigned.
+        if index.isMultiple(of: 3), random.happens(perMille: 300) { return ringByHTTP(index) }
+        let envelope = nextEnvelope(to: world.phones[index])
+        let name = String(decoding: envelope.iv, as: UTF8.self)
+        let acceptQueued = random.happens(perMille: 700)
+        let key = index.isMultiple(of: 3) ? nil : key(of: index)
+        let returnsWhenQueued = random.happens(perMille: 500)
+        world.judge.made(envelope, named: name)
+        waiting += 1
+        let began = world.simulation.now
+        let isFair =
+            WeatherEvent.isHonestTime(at: world.elapsed) && WeatherEvent.isHonestTime(at: world.elapsed + Self.fairWait)
+        // Long enough to notice that a sender waits for too long.
+        let timeout = random.duration(in: (isFair ? Self.fairWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
+        _ = Task(executorPreference: loop) { [self] in
+            do {
+                let outcome = try await client.submit(
+                    envelope, timeout: timeout, acceptQueued: acceptQueued, returnsWhenQueued: returnsWhenQueued,
+                    signedBy: key)
+                world.judge.told(outcome, of: name)
+                outcomes["\(outcome.kind)", default: 0] += 1
+                let wait = world.simulation.now - began
+                if outcome.kind == .delivered { longestWait = max(longestWait, wait) }
+                if isFair { waited(wait, for: name) }
+            } catch {
+                world.judge.abandoned(name)
+                outcomes["none", default: 0] += 1
+                if isFair { waited(world.simulation.now - began, for: name) }
+            }
+            waiting -= 1
+        }
+    }
+
+    /// A sender has waited for an outcome while there were attacks only.
+    private func waited(_ time: Duration, for name: String) {
+        longestFairWait = max(longestFairWait, time)
+        if time > Self.fairWait {
+            world.judge.violated("\(name) waited \(time.components.seconds) s although there were attacks only")
+        }
+    }
+
+    /// Sends an envelope as Bisq 1 does, which does not send again. With a spool, success means that the node has stored it.
+    private func ringByHTTP(_ index: Int) {
+        let envelope = nextEnvelope(to: world.phones[index], isPlain: true)
+        let name = String(decoding: envelope.iv, as: UTF8.self)
+        world.judge.made(envelope, named: name)
+        waiting += 1
+        _ = Task(executorPreference: loop) { [self] in
+            if let stream = try? await loop.dial(SimulatedWorld.httpOnion, timeout: .seconds(30)) {
+                let answer = await BisqRelayRequest(envelope).answer(
+                    on: stream, host: "node.test", within: .seconds(120), loop)
+                stream.close()
+                if BisqRelayRequest.isSuccess(answer) {
+                    world.judge.told(Outcome(.queued), of: name)
+                    outcomes["stored by HTTP", default: 0] += 1
+                }
+            }
+            world.judge.abandoned(name)
+            waiting -= 1
+        }
+    }
+
+    private func key(of index: Int) -> Ed25519.PrivateKey {
+        if let key = keys[index] { return key }
+        let key = Ed25519.PrivateKey(seed: (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) })!
+        keys[index] = key
+        return key
+    }
+
+    /// - Parameter isPlain: whether to leave out what the HTTP API cannot express.
+    private func nextEnvelope(to phone: SimulatedPhone, isPlain: Bool = false) -> Envelope {
+        lastNumber += 1
+        let digits = String(lastNumber)
+        let iv = Array((String(repeating: "0", count: 16 - digits.count) + digits).utf8)
+        let blocks = 1 + Int(random.next() % 40)
+        let ciphertext = (0..<16 * blocks).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        let ttl: UInt32 = [300, 3600, 86_400, Envelope.maximumTTL][Int(random.next() % 4)]
+        let collapseID = random.happens(perMille: 200) ? Array("trade-\(random.next() % 3)".utf8)[...] : nil
+        do {
+            if isPlain {
+                return try Envelope(
+                    magic: phone.magic, deviceToken: phone.deviceToken[...], iv: iv[...], ciphertext: ciphertext[...],
+                    format: .pipe)
+            }
+            return try Envelope(
+                magic: phone.magic, deviceToken: phone.deviceToken[...], iv: iv[...], ciphertext: ciphertext[...],
+                ttl: ttl,
+                priority: random.happens(perMille: 300) ? .conservePower : .immediate, collapseID: collapseID,
+                format: .pipe)
+        } catch {
+            // An error in this function: the simulation cannot continue.
+            fatalError("made an invalid envelope: \(error)")
+        }
+    }
+}

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Puts one bug at a time into a copy of the code, and runs fresh seeds of the simulation until one breaks a rule.
+
+  Tests/Simulation/mutate.py               all bugs
+  Tests/Simulation/mutate.py 3 17          those with these numbers
+  Tests/Simulation/mutate.py --list        their names
+
+Prints a line for each bug, and exits with 1 if one was not found within MINUTES. Needs an hour and a half for all.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MINUTES = 10
+
+# What the bug does, the file, the text there, and what replaces it.
+MUTATIONS = [
+    (
+        "the row of a delivered envelope stays",
+        "Sources/Delivery/DeliveryCore.swift",
+        "        if let row = pending.row {\n            let keepUntil",
+        "        if let row = pending.row, outcome.kind != .delivered {\n            let keepUntil",
+    ),
+    (
+        "a parked row is not scheduled",
+        "Sources/Delivery/Spool/DeliveryCore+Spool.swift",
+        "            schedule.add(row, at: now.monotonic + delay)\n        }\n    }\n\n    /// Schedules one",
+        "        }\n    }\n\n    /// Schedules one",
+    ),
+    (
+        "rows that could not be read are not read again",
+        "Sources/Delivery/Spool/SpoolSchedule.swift",
+        "            for row in rows { due.insert(row) }",
+        "            _ = rows",
+    ),
+    (
+        "an envelope of an earlier process is not delivered",
+        "Sources/Delivery/Spool/DeliveryCore+Spool.swift",
+        "            enterMemory(pending, envelope)\n            deliver(pending, now)\n        }\n    }\n\n    /// Ends",
+        "            enterMemory(pending, envelope)\n        }\n    }\n\n    /// Ends",
+    ),
+    (
+        "commits are not flushed",
+        "Sources/Store/StoreKind.swift",
+        "case full = \"FULL\"",
+        "case full = \"OFF\"",
+    ),
+    (
+        "removals of a failed transaction are forgotten",
+        "Sources/Delivery/Spool/SpoolInbox.swift",
+        "        waiting.finishes.insert(contentsOf: left, at: 0)\n",
+        "",
+    ),
+    (
+        "the replay window forgets deliveries",
+        "Sources/Delivery/ReplayWindow.swift",
+        "        case .delivered, .gone: true",
+        "        case .delivered: false\n        case .gone: true",
+    ),
+    (
+        "the replay window is a tenth as long",
+        "Sources/Delivery/ReplayWindow.swift",
+        "order.append(Remembered(digest: digest, pair: pair, until: now + length))",
+        "order.append(Remembered(digest: digest, pair: pair, until: now + length / 10))",
+    ),
+    (
+        "the replay window forgets everything at once",
+        "Sources/Delivery/ReplayWindow.swift",
+        "while let first = order.first, first.until <= now { forgetOldest() }",
+        "while let first = order.first, first.until >= now { forgetOldest() }",
+    ),
+    (
+        "a stored envelope is given up after two unknown fates",
+        "Sources/Delivery/AttemptHistory.swift",
+        "                guard bounds.isStored else { return .finish }\n                return later(",
+        "                guard bounds.isStored, unknownFates < 2 else { return .finish }\n                return later(",
+    ),
+    (
+        "a stored envelope counts as not stored",
+        "Sources/Delivery/DeliveryCore+Attempts.swift",
+        "isStored: pending.row != nil,",
+        "isStored: false,",
+    ),
+    (
+        "the ttl counts as a hundredth",
+        "Sources/Delivery/AttemptHistory.swift",
+        "if let left = bounds.timeLeft, delay >= left { return .expire }",
+        "if let left = bounds.timeLeft, delay * 100 >= left { return .expire }",
+    ),
+    (
+        "a held-back stored envelope ends",
+        "Sources/Delivery/AttemptHistory.swift",
+        "            guard bounds.isStored else { return .finish }\n            return bounded(Self.spread",
+        "            guard !bounds.isStored else { return .finish }\n            return bounded(Self.spread",
+    ),
+    (
+        "no row follows as the next probe",
+        "Sources/Delivery/Spool/DeliveryCore+Spool.swift",
+        "        lane.probeRow = nil\n        sendProbe(on: route, now)\n",
+        "        lane.probeRow = nil\n",
+    ),
+    (
+        "held rows are not released",
+        "Sources/Delivery/Spool/DeliveryCore+Spool.swift",
+        "        for row in lane.heldRows { schedule.add(row, at: now.monotonic) }\n        lane.heldRows = []\n        lane.probeRow = nil",
+        "        lane.heldRows = []\n        lane.probeRow = nil",
+    ),
+    (
+        "an answer does not release the place in the window",
+        "Sources/Delivery/DeliveryCore+Attempts.swift",
+        "            released.append(attempt.route)\n",
+        "",
+    ),
+    (
+        "a probe never ends",
+        "Sources/Delivery/Breaker.swift",
+        "        if wasProbe { isProbing = false }\n",
+        "",
+    ),
+    (
+        "a graceful stop removes stored envelopes",
+        "Sources/Delivery/DeliveryCore+Attempts.swift",
+        "        if pending.row != nil {\n            park(pending, for: .zero, refusal, now)\n        } else {\n            finish(pending, refusal, now)\n        }",
+        "        finish(pending, refusal, now)",
+    ),
+    (
+        "an older envelope replaces a newer one",
+        "Sources/Delivery/CollapseOrder.swift",
+        "newest[key].map { $0 > sequence } ?? false",
+        "newest[key].map { $0 < sequence } ?? false",
+    ),
+    (
+        "the budget for unproven tokens is not used up",
+        "Sources/Admission/Admission.swift",
+        "            case .tnp: unproven.take(settings.unproven, now: now)\n            case .http: httpUnproven.take(settings.httpUnproven, now: now)",
+        "            case .tnp: break\n            case .http: httpUnproven.take(settings.httpUnproven, now: now)",
+    ),
+    (
+        "unproven tokens are not checked",
+        "Sources/Admission/Admission.swift",
+        "        if isUnproven || tokenRefusal != nil {\n            try checkUnproven",
+        "        if tokenRefusal != nil {\n            try checkUnproven",
+    ),
+    (
+        "a proven token counts as dead",
+        "Sources/Admission/Admission.swift",
+        "if standing == .dead { return .gone(since: record.since) }",
+        "if standing == .proven { return .gone(since: record.since) }",
+    ),
+    (
+        "the allowance of a device never refills",
+        "Sources/Admission/Admission.swift",
+        "        guard wait > .zero else { return nil }\n        let allowance = record.allowance",
+        "        guard wait >= .zero else { return nil }\n        let allowance = record.allowance",
+    ),
+    (
+        "the provider token is not kept for a restart",
+        "Sources/Providers/APNs/APNsProviderToken.swift",
+        "        keeping?.save(token)\n",
+        "",
+    ),
+    (
+        "the provider token is renewed every 5 minutes",
+        "Sources/Providers/APNs/APNsProviderToken.swift",
+        "package static let lifetime: Int64 = 50 * 60",
+        "package static let lifetime: Int64 = 5 * 60",
+    ),
+    (
+        "connections are not bounded",
+        "Sources/Ingress/ConnectionRegistry.swift",
+        "let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint",
+        "let isFull = false",
+    ),
+    (
+        "the first row of an earlier process is left out",
+        "Sources/Delivery/Spool/SpoolSchedule.swift",
+        "for row in rows { due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: row, isUnread: true)) }",
+        "for row in rows.dropFirst() { due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: row, isUnread: true)) }",
+    ),
+    (
+        "a full spool never takes envelopes again",
+        "Sources/Delivery/Spool/DeliveryCore+Spool.swift",
+        "        schedule.shortage = nil\n        actions.append(.observe(.spoolShortage(nil)))",
+        "        actions.append(.observe(.spoolShortage(nil)))",
+    ),
+    (
+        "the apns-id changes with each attempt",
+        "Sources/TNP/Envelope+Delivered.swift",
+        "        let (high, low) = digest.leadingWords\n        withUnsafeTemporaryAllocation(byteCount: MessageID",
+        "        let (high, low) = (digest.leadingWords.0, UInt64.random(in: 0...UInt64.max))\n        withUnsafeTemporaryAllocation(byteCount: MessageID",
+    ),
+    (
+        "a final outcome is sent twice",
+        "Sources/Ingress/TNP/IngressConnection.swift",
+        "        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }\n",
+        "        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }\n"
+        "        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }\n",
+    ),
+]
+
+
+def check():
+    """Every text must occur once, so that the list stays true when the code changes."""
+    for name, file, old, _ in MUTATIONS:
+        found = (ROOT / file).read_text().count(old)
+        if found != 1:
+            sys.exit(f"{file} contains the text of '{name}' {found} times, not once: update the list in {__file__}")
+
+
+def build(copy):
+    """The program, or None with the compiler's message."""
+    result = subprocess.run(
+        ["swift", "build", "-c", "release", "--product", "tocsin-bench"], cwd=copy, capture_output=True, text=True)
+    errors = [line for line in result.stdout.splitlines() if "error:" in line]
+    return (copy / ".build/release/tocsin-bench", None) if result.returncode == 0 else (None, errors[:1] or result.stdout[-500:])
+
+
+def main(arguments):
+    check()
+    if "--list" in arguments:
+        for number, mutation in enumerate(MUTATIONS, 1):
+            print(f"{number:2} {mutation[0]}")
+        return 0
+    chosen = [int(argument) for argument in arguments] or range(1, len(MUTATIONS) + 1)
+    copy = Path(tempfile.gettempdir()) / "tocsin-mutations"
+    tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for file in tracked.stdout.splitlines():
+        if (ROOT / file).is_file():
+            (copy / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, copy / file)
+    missed = 0
+    for number in chosen:
+        name, file, old, new = MUTATIONS[number - 1]
+        path = copy / file
+        text = path.read_text()
+        path.write_text(text.replace(old, new))
+        program, error = build(copy)
+        path.write_text(text)
+        if program is None:
+            sys.exit(f"{number}: {name}: does not compile: {error}")
+        began = time.monotonic()
+        result = subprocess.run(
+            [program, "simulate-many", "--minutes", str(MINUTES), "--from", "1", "--shrink-minutes", "0"],
+            capture_output=True, text=True)
+        seconds = time.monotonic() - began
+        failure = re.search(r"^seed (\d+): (.*)", result.stderr, re.MULTILINE)
+        if failure:
+            print(f"{number:2} | {name} | {failure[1]} | {seconds:.0f} s | {failure[2]}", flush=True)
+        else:
+            missed += 1
+            print(f"{number:2} | {name} | not found | {seconds:.0f} s |", flush=True)
+    shutil.rmtree(copy)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

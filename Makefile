@@ -19,13 +19,14 @@ PREFIX ?= /usr/local
 OPTIMISED := -c release --static-swift-stdlib -Xswiftc -cross-module-optimization -Xswiftc -enforce-exclusivity=unchecked \
   -Xlinker --no-as-needed -Xlinker -ljemalloc -Xlinker --as-needed -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 FUZZ_SECONDS ?= 60
+SIMULATE_MINUTES ?= 10
 SOAK ?= 150000
 KILLS ?= 20
 
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: clients test-quick deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: clients test-quick deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -41,7 +42,8 @@ help:
 	@echo "make bench        compares the node with h2load and nghttpx"
 	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
 	@echo "make flood        honest senders beside hostile circuits"
-	@echo "make fuzz         the protocol's decoder under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
+	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"
 	@echo "make test-asan    tests under AddressSanitizer    make test-tsan  under ThreadSanitizer"
 
 swift:
@@ -116,6 +118,7 @@ test: packages-test clients
 	$(SWIFT) build $(OPTIMISED) --product tocsin
 	$(SWIFT) build --build-tests
 	Tests/run
+	$(MAKE) simulate-years SIMULATE_MINUTES=5
 
 # Without tor, browser, JVM and running nodes: quick, for use while developing.
 test-quick: packages
@@ -159,11 +162,15 @@ flood: packages
 	$(release-bench)
 	.build/release/tocsin-bench flood --check --max-megabytes 400
 
+# Kept seeds, then fresh ones until the time is up.
+simulate-years: packages
+	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
+	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes $(SIMULATE_MINUTES)
+
 fuzz: packages
-	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tnp-fuzz --scratch-path .build-fuzz \
-	  -Xswiftc -sanitize=fuzzer -Xswiftc -use-ld=lld
-	python3 Tests/Conformance/vectors/seeds.py Tests/Conformance/vectors/tnp1.json .build-fuzz/corpus
-	.build-fuzz/release/tnp-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=20000 -print_final_stats=1 .build-fuzz/corpus
+	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tocsin-fuzz --scratch-path .build-fuzz \
+	  -Xswiftc -sanitize=fuzzer,address -Xswiftc -use-ld=lld -Xswiftc -enable-testing
+	Tests/Fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
 
 # Pictures for Docs/images: of the dashboard and of what `tocsin demo` prints.
 screenshots: packages-test

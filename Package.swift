@@ -281,5 +281,10 @@ let package = Package(
 // libFuzzer brings its own main and its own runtime, so this target is built by `make fuzz` only.
 if Context.environment["TOCSIN_FUZZ"] != nil {
     package.targets.append(
-        .executableTarget(name: "tnp-fuzz", dependencies: ["TNP"], path: "Tests/Fuzz", swiftSettings: ours))
+        .executableTarget(
+            name: "tocsin-fuzz",
+            dependencies: [
+                "Admission", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress",
+                "NodeConfiguration", "Providers", "Sender", "TNP", "Time", "Tor",
+            ], path: "Tests/Fuzz", exclude: ["Corpus", "fuzz.py"], swiftSettings: ours))
 }

@@ -73,7 +73,7 @@ private enum Parts {
 
 extension HandleEntry.Record {
     /// version ‖ sequence ‖ last request ‖ owner ‖ magic ‖ device token ‖ app ‖ sender keys
-    fileprivate var encoded: [UInt8] {
+    var encoded: [UInt8] {
         var sequence: [UInt8] = []
         sequence.append(bigEndian: self.sequence)
         return Parts.encode(
@@ -83,7 +83,7 @@ extension HandleEntry.Record {
             ] + registration.senderKeys)
     }
 
-    fileprivate init?(decoding bytes: [UInt8]) {
+    init?(decoding bytes: [UInt8]) {
         guard let parts = Parts.decode(bytes), parts.count >= 7, parts[0].elementsEqual(Self.version),
             let sequence: UInt64 = parts[1].number(), let lastRequest = Digest256(parts[2]),
             let magic = Magic(rawValue: String(decoding: parts[4], as: UTF8.self))

@@ -115,22 +115,29 @@ package final class FCMAccessToken: ResponseReceiver {
         }
     }
 
-    /// The token in a response of the token endpoint.
     private func grant(in response: Response) -> Result<[UInt8], Failure> {
+        guard response.status == 200 else {
+            return .failure(Self.refusals.contains(response.status) ? .refused : .unreachable)
+        }
+        guard let fetching, let token = Self.token(in: response, at: fetching.unixTime) else {
+            return .failure(.unreachable)
+        }
+        current = token
+        return .success(token.header)
+    }
+
+    /// The token in a response of the token endpoint, as the `authorization` header, and when it expires; `nil` if the
+    /// response is invalid.
+    static func token(in response: Response, at now: Int64) -> (header: [UInt8], expiresAt: Int64)? {
         struct Grant: Decodable {
             let access_token: String
             let expires_in: Int64
         }
-        guard response.status == 200 else {
-            return .failure(Self.refusals.contains(response.status) ? .refused : .unreachable)
-        }
-        guard let fetching, let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)),
+        guard let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)),
             grant.expires_in > 0, grant.expires_in <= 86_400,
             grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
-        else { return .failure(.unreachable) }
-        let header = Array("Bearer \(grant.access_token)".utf8)
-        current = (header, fetching.unixTime + grant.expires_in)
-        return .success(header)
+        else { return nil }
+        return (Array("Bearer \(grant.access_token)".utf8), now + grant.expires_in)
     }
 
     private func finish(_ fetched: Result<[UInt8], Failure>) {

@@ -2,8 +2,11 @@
 
 import Cryptography
 import Sender
+import Synchronization
 import TNP
 import Time
+
+private let lastSequence = Mutex<UInt64>(0)
 
 /// Handles: what a phone's owner asks of the node that keeps them (PROTOCOL §11). All requests go to the first node of
 /// ``Options/nodes``.
@@ -24,7 +27,7 @@ extension TocsinClient {
     /// - Throws: ``HandleRefused``, ``ClientError``.
     public func register(
         _ registration: HandleRequest.Registration, app: String = "", owner: Ed25519.PrivateKey,
-        sequence: UInt64 = TocsinClient.nextSequence, timeout: Duration = .seconds(180)
+        sequence: UInt64 = TocsinClient.nextSequence(), timeout: Duration = .seconds(180)
     ) async throws -> Handle {
         try await ask(
             HandleRequest(
@@ -37,7 +40,7 @@ extension TocsinClient {
     /// - Throws: ``HandleRefused``, ``ClientError``.
     public func rotate(
         _ handle: Handle, to registration: HandleRequest.Registration, owner: Ed25519.PrivateKey,
-        sequence: UInt64 = TocsinClient.nextSequence, timeout: Duration = .seconds(180)
+        sequence: UInt64 = TocsinClient.nextSequence(), timeout: Duration = .seconds(180)
     ) async throws {
         _ = try await ask(
             HandleRequest(.rotate(handle, registration), sequence: sequence, by: owner), of: handle.bytes, timeout)
@@ -47,14 +50,20 @@ extension TocsinClient {
     /// - Parameters: as of ``register(_:app:owner:sequence:timeout:)``.
     /// - Throws: ``HandleRefused``, ``ClientError``.
     public func forget(
-        _ handle: Handle, owner: Ed25519.PrivateKey, sequence: UInt64 = TocsinClient.nextSequence,
+        _ handle: Handle, owner: Ed25519.PrivateKey, sequence: UInt64 = TocsinClient.nextSequence(),
         timeout: Duration = .seconds(180)
     ) async throws {
         _ = try await ask(HandleRequest(.forget(handle), sequence: sequence, by: owner), of: handle.bytes, timeout)
     }
 
-    /// The present Unix time in milliseconds: the sequence of a request made now.
-    public static var nextSequence: UInt64 { UInt64(max(0, UnixTime.milliseconds)) }
+    /// The sequence of a request made now: the Unix time in milliseconds, or one more than the last one of this process if
+    /// that is greater. Without that, the node would refuse the second of two requests within a millisecond.
+    public static func nextSequence() -> UInt64 {
+        lastSequence.withLock { last in
+            last = max(last + 1, UInt64(max(0, UnixTime.milliseconds)))
+            return last
+        }
+    }
 
     private func ask(_ request: HandleRequest, of address: [UInt8], _ timeout: Duration) async throws -> Handle {
         let answer = try await send(.handle(request), of: address, toFirstNodeOnly: true, timeout: timeout)

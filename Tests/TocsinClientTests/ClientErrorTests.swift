@@ -40,4 +40,9 @@ import Testing
         }
         #expect(endpoint == proxy)
     }
+
+    @Test func `the sequences of requests about handles in the same millisecond differ`() {
+        let sequences = (0..<1000).map { _ in TocsinClient.nextSequence() }
+        #expect(zip(sequences, sequences.dropFirst()).allSatisfy(<))
+    }
 }

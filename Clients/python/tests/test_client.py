@@ -17,6 +17,7 @@ from tocsin_client import (
     Address, BisqNotification, BlockingClient, Envelope, Format, Kind, Magic, NotificationType, PairingError,
     PairingToken, RejectionError, TocsinClient,
 )
+from tocsin_client.client import _sequence
 from tocsin_client.handle import Handle, HandleOwner, HandleOwnerError, HandleRefused
 from tocsin_client.nodes import NodeState, State, choose
 from tocsin_client.onion_key import OnionKey, OnionKeyError, is_onion_label
@@ -356,6 +357,14 @@ def test_help_has_examples_and_exit_codes():
     done = command("send", "--help")
     assert done.returncode == 0 and "examples:" in done.stdout and "exit codes:" in done.stdout
     assert os.linesep in done.stdout
+
+
+# Handles
+
+
+def test_the_sequences_of_requests_in_the_same_millisecond_differ():
+    sequences = [_sequence() for _ in range(1000)]
+    assert sequences == sorted(set(sequences))
 
 
 # The documentation

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -283,9 +284,16 @@ class TocsinClient:
             self._channels = {key: other for key, other in self._channels.items() if other is not channel}
 
 
+_last_sequence = 0
+_sequence_lock = threading.Lock()
+
+
 def _sequence() -> int:
-    """The present Unix time in milliseconds: greater than that of any request made before."""
-    return time.time_ns() // 1_000_000
+    """The present Unix time in milliseconds, or one more than the last sequence of this process if that is greater."""
+    global _last_sequence
+    with _sequence_lock:
+        _last_sequence = max(_last_sequence + 1, time.time_ns() // 1_000_000)
+        return _last_sequence
 
 
 class PairingRefused(errors.TocsinError):

@@ -14,6 +14,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
 /**
@@ -39,6 +40,8 @@ public final class TocsinClient implements AutoCloseable {
     private static final int LARGEST_CIRCUITS = 64;
 
     private static final int LONGEST_AGENT = 64;
+
+    private static final AtomicLong LAST_SEQUENCE = new AtomicLong();
 
     private final Settings settings;
     private final Loop loop = new Loop();
@@ -401,7 +404,7 @@ public final class TocsinClient implements AutoCloseable {
     public CompletableFuture<Handle> register(
             PairingToken phone, String app, List<byte[]> senderKeys, HandleOwner owner, Duration timeout) {
         return ask(
-                HandleRequest.register(phone, app, senderKeys, System.currentTimeMillis(), owner),
+                HandleRequest.register(phone, app, senderKeys, nextSequence(), owner),
                 phone.address(),
                 timeout);
     }
@@ -419,7 +422,7 @@ public final class TocsinClient implements AutoCloseable {
     public CompletableFuture<Handle> rotate(
             Handle handle, PairingToken phone, List<byte[]> senderKeys, HandleOwner owner, Duration timeout) {
         return ask(
-                HandleRequest.rotate(handle, phone, senderKeys, System.currentTimeMillis(), owner),
+                HandleRequest.rotate(handle, phone, senderKeys, nextSequence(), owner),
                 handle.reveal(),
                 timeout);
     }
@@ -433,7 +436,12 @@ public final class TocsinClient implements AutoCloseable {
      * @return the same handle; fails with {@link HandleException} if the node does not accept the request
      */
     public CompletableFuture<Handle> forget(Handle handle, HandleOwner owner, Duration timeout) {
-        return ask(HandleRequest.forget(handle, System.currentTimeMillis(), owner), handle.reveal(), timeout);
+        return ask(HandleRequest.forget(handle, nextSequence(), owner), handle.reveal(), timeout);
+    }
+
+    /** The present Unix time in milliseconds, or one more than the last sequence of this process if that is greater. */
+    static long nextSequence() {
+        return LAST_SEQUENCE.updateAndGet(last -> Math.max(last + 1, System.currentTimeMillis()));
     }
 
     private CompletableFuture<Handle> ask(HandleRequest request, String address, Duration timeout) {

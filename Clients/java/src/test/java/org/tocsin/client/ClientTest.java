@@ -28,6 +28,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -372,6 +373,14 @@ class ClientTest {
     }
 
     // The documentation
+
+    @Test
+    void theSequencesOfRequestsInTheSameMillisecondDiffer() {
+        long[] sequences = LongStream.generate(TocsinClient::nextSequence).limit(1000).toArray();
+        for (int index = 1; index < sequences.length; index++) {
+            assertTrue(sequences[index] > sequences[index - 1]);
+        }
+    }
 
     @Test
     void theExampleInTheDocumentationRunsAsWritten(@TempDir Path folder) throws Exception {

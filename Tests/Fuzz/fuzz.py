@@ -116,18 +116,18 @@ def write(directory, inputs):
         (directory / blake2b(data, digest_size=8).hexdigest()).write_bytes(data)
 
 
-def fuzz(arguments, *options):
+def fuzz(target, *arguments):
     # Leaks are left out: the TOML library and OpenSSL keep some bytes of each failure.
-    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
-    return subprocess.run([PROGRAM, *arguments, *options], capture_output=True, text=True, errors="replace", env=environment)
+    environment = {**os.environ, "FUZZ_TARGET": target, "ASAN_OPTIONS": "detect_leaks=0"}
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, errors="replace", env=environment)
 
 
 def run(target, seconds, keep, scratch):
     corpus = scratch / target
     write(corpus, kept(target) + [seed for seed in seeds(target) if len(seed) <= LONGEST_INPUT])
     result = fuzz(
-        [target, f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", "-timeout=20", "-rss_limit_mb=3000",
-         "-print_final_stats=1", f"-artifact_prefix={target}-", str(corpus)])
+        target, f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", "-timeout=20", "-rss_limit_mb=3000",
+        "-print_final_stats=1", f"-artifact_prefix={target}-", str(corpus))
     executions = re.search(r"number_of_executed_units: (\d+)", result.stderr)
     coverage = re.findall(r"cov: (\d+)", result.stderr)
     line = f"{target:8} {int(executions[1]) if executions else 0:12,} executions, {coverage[-1] if coverage else 0:>5} edges"
@@ -136,8 +136,8 @@ def run(target, seconds, keep, scratch):
     if keep:
         minimal = scratch / f"{target}-minimal"
         minimal.mkdir()
-        merged = fuzz([target, "-merge=1", str(minimal), str(corpus)])
-        if merged.returncode != 0:
+        merged = fuzz(target, "-merge=1", str(minimal), str(corpus))
+        if merged.returncode != 0 or not any(minimal.iterdir()):
             return f"{line}, cannot minimise:\n{merged.stderr[-2000:]}", False
         inputs = sorted((file.read_bytes() for file in minimal.iterdir()), key=lambda data: (len(data), data))
         CORPUS.mkdir(exist_ok=True)

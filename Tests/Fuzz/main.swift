@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// libFuzzer over what strangers send: tocsin-fuzz TARGET [OPTION or CORPUS] ...
+// libFuzzer over what strangers send: FUZZ_TARGET=frames tocsin-fuzz [OPTION or CORPUS] ...
+// The target is in the environment because libFuzzer starts processes of its own with the same arguments.
 import Glibc
 
 @_silgen_name("LLVMFuzzerRunDriver")
@@ -10,18 +11,17 @@ func runDriver(
     _ test: @convention(c) (UnsafePointer<UInt8>?, Int) -> Int32
 ) -> Int32
 
-guard CommandLine.argc > 1, let chosen = Target(rawValue: CommandLine.arguments[1]) else {
-    print(
-        "usage: tocsin-fuzz TARGET [OPTION or CORPUS] ...; targets: \(Target.allCases.map(\.rawValue).joined(separator: " "))"
-    )
+let named = getenv("FUZZ_TARGET").map { String(cString: $0) } ?? ""
+guard let chosen = Target(rawValue: named) else {
+    print("Set FUZZ_TARGET to one of: \(Target.allCases.map(\.rawValue).joined(separator: " "))")
     exit(2)
 }
+
 let target = chosen
 
-// The driver does not see the target's name, and keeps the others for as long as it runs.
-var count = CommandLine.argc - 1
-var arguments = CommandLine.unsafeArgv + 1
-arguments[0] = CommandLine.unsafeArgv[0]
+// The driver keeps the arguments for as long as it runs.
+var count = CommandLine.argc
+var arguments = CommandLine.unsafeArgv
 exit(
     withUnsafeMutablePointer(to: &arguments) { arguments in
         runDriver(&count, arguments) { bytes, length in

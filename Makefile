@@ -26,7 +26,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: clients test-quick deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -45,6 +45,7 @@ help:
 	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
 	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"
 	@echo "make test-asan    tests under AddressSanitizer    make test-tsan  under ThreadSanitizer"
+	@echo "make test-quick-sanitized  the tests of test-quick under both"
 
 swift:
 	@command -v $(SWIFT) >/dev/null || { \
@@ -130,6 +131,13 @@ test-asan: packages-test
 
 test-tsan: packages-test
 	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/races.supp $(SWIFT) test --no-parallel --sanitize=thread --scratch-path .build-tsan --skip $(MEASURED)
+
+# The suites of test-quick under both sanitizers.
+test-quick-sanitized: packages
+	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick
+	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/races.supp BUILD=.build-tsan Tests/run quick
 
 lint: swift
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests

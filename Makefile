@@ -26,7 +26,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -43,6 +43,7 @@ help:
 	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
 	@echo "make flood        honest senders beside hostile circuits"
 	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
+	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
 	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"
 	@echo "make test-asan    tests under AddressSanitizer    make test-tsan  under ThreadSanitizer"
 	@echo "make test-quick-sanitized  the tests of test-quick under both"
@@ -175,10 +176,16 @@ simulate-years: packages
 	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
 	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes $(SIMULATE_MINUTES)
 
+FUZZER := TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tocsin-fuzz -Xswiftc -use-ld=lld -Xswiftc -enable-testing
+
 fuzz: packages
-	TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tocsin-fuzz --scratch-path .build-fuzz \
-	  -Xswiftc -sanitize=fuzzer,address -Xswiftc -use-ld=lld -Xswiftc -enable-testing
+	$(FUZZER) --scratch-path .build-fuzz -Xswiftc -sanitize=fuzzer,address
 	Tests/Fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
+
+fuzz-coverage: packages
+	$(FUZZER) --scratch-path .build-fuzz-coverage -Xswiftc -sanitize=fuzzer \
+	  -Xswiftc -profile-generate -Xswiftc -profile-coverage-mapping
+	Tests/Fuzz/fuzz.py --coverage
 
 # Pictures for Docs/images: of the dashboard and of what `tocsin demo` prints.
 screenshots: packages-test
@@ -198,4 +205,4 @@ docs: packages
 	    --warnings-as-errors --disable-indexing --output-path .build/docs/$$target || exit 1; done
 
 clean:
-	rm -rf .build .build-asan .build-tsan .build-fuzz
+	rm -rf .build .build-asan .build-tsan .build-fuzz .build-fuzz-coverage

@@ -716,4 +716,14 @@ extension Admission {
             proven: tokens.count(of: .proven), unproven: tokens.count(of: .unproven), dead: tokens.count(of: .dead),
             circuits: circuits.count)
     }
+
+    /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).
+    package var tables: [(name: String, entries: Int, bound: Int)] {
+        let tokens = known.proven + known.unproven + known.dead
+        return [
+            ("device tokens", tokens, settings.deviceTokens), ("circuits", circuits.count, settings.circuits),
+            ("unsaved device tokens", unsaved.count, settings.deviceTokens),
+            ("forgotten device tokens", forgotten.count, settings.deviceTokens),
+        ]
+    }
 }

@@ -10,6 +10,9 @@ struct CollapseOrder {
     /// - Parameter capacity: the maximum number of collapse ids remembered at a time.
     init(capacity: Int) { newest = RecentTable(capacity: capacity) }
 
+    /// The number of collapse ids remembered.
+    var count: Int { newest.count }
+
     /// The key of an envelope's device token and collapse id; `nil` if it has no collapse id.
     static func key(of envelope: Envelope) -> TableKey? {
         envelope.collapseID.map { TableKey(envelope.deviceToken, with: $0) }

@@ -17,6 +17,9 @@ struct DevicePauses {
 
     init(capacity: Int) { self.capacity = capacity }
 
+    /// The number of pauses, with some that have expired.
+    var count: Int { pauses.count }
+
     /// The time left of the token's pause; `nil` if it is not paused.
     func remaining(_ token: TableKey, now: MonotonicTime) -> Duration? {
         guard !pauses.isEmpty, let pause = pauses[token], pause.until > now else { return nil }

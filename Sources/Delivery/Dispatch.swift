@@ -317,4 +317,9 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     package var statistics: DispatchStatistics {
         core.statistics(stored: spool.map { ($0.count, $0.bytes) }, at: .now)
     }
+
+    /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).
+    package var tables: [(name: String, entries: Int, bound: Int)] {
+        core.tables + (spool.map { [("envelopes in the spool", $0.count, core.limits.maxStored)] } ?? [])
+    }
 }

@@ -49,4 +49,16 @@ extension DeliveryCore {
                 }
             })
     }
+
+    /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).
+    var tables: [(name: String, entries: Int, bound: Int)] {
+        [
+            ("envelopes in memory", inFlight, limits.totalInFlight),
+            ("outcomes in the replay window", window.count, window.capacity),
+            ("pairs in the replay window", window.pairCount, window.capacity),
+            ("device tokens' environments", tokens.reduce(0) { $0 + ($1?.count ?? 0) }, limits.replayEntries),
+            ("collapse ids", collapses.count, limits.replayEntries),
+            ("paused devices", pauses.count, limits.replayEntries),
+        ]
+    }
 }

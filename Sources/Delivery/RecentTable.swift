@@ -10,6 +10,9 @@ struct RecentTable<Value> {
     /// - Parameter capacity: the maximum number of entries at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
 
+    /// The number of entries, with those that are in both halves counted twice.
+    var count: Int { young.count + old.count }
+
     subscript(key: TableKey) -> Value? { young[key] ?? old[key] }
 
     mutating func set(_ key: TableKey, to value: Value) {

@@ -118,6 +118,9 @@ struct ReplayWindow {
     /// Number of remembered outcomes.
     var count: Int { order.count }
 
+    /// The number of pairs of device token and iv, those of envelopes in flight included.
+    var pairCount: Int { pairs.count }
+
     /// Milliseconds until the oldest outcome expires.
     func nextFree(now: MonotonicTime) -> UInt32 {
         guard let first = order.first else { return 1000 }

@@ -19,6 +19,9 @@ struct TokenHistory {
     /// - Parameter capacity: the maximum number of tokens remembered at a time.
     init(capacity: Int) { records = RecentTable(capacity: capacity) }
 
+    /// The number of tokens remembered.
+    var count: Int { records.count }
+
     subscript(token: TableKey) -> Record { records[token] ?? Record() }
 
     /// Records that a provider accepted a notification for the token.

@@ -66,6 +66,9 @@ package actor Node {
     /// The number of senders' connections that have received HELLO or a whole request.
     var identifiedConnectionCount: Int { parts?.connections.registry.identifiedCount ?? 0 }
 
+    /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).
+    package var tables: [(name: String, entries: Int, bound: Int)] { parts?.tables ?? [] }
+
     /// The state that the admin port shows; `nil` while the node does not run.
     var snapshot: NodeSnapshot? { parts?.snapshot() }
 

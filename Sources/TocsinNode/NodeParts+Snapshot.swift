@@ -52,6 +52,8 @@ extension NodeParts: AdminServer.Source {
         return snapshot
     }
 
+    var tables: [(name: String, entries: Int, bound: Int)] { intake.admission.tables + dispatch.tables }
+
     private func reasonsNotReady(_ statistics: DispatchStatistics) -> [String] {
         var reasons: [String] = []
         if !isServing { reasons.append("the node is starting") }

@@ -4,6 +4,7 @@ import Cryptography
 import EventLoop
 import HTTP2
 import Time
+import Tor
 
 /// A hostile peer on a simulated network: connections without sockets and threads, in virtual time.
 final class SimulatedPeer: @unchecked Sendable {
@@ -88,6 +89,14 @@ final class SimulatedPeer: @unchecked Sendable {
             let stream = try? await loop.dial(
                 .tcp(host: "apple.test", port: 443), through: proxy, timeout: .seconds(10))
             stream?.close()
+        }
+    }
+
+    /// Logs in to a hostile process in the place of tor.
+    func serveControl(_ input: inout FuzzInput) {
+        run(&input) { loop in
+            let control = try? await TorControl.open(Self.endpoint, on: loop)
+            control?.close()
         }
     }
 

@@ -18,7 +18,7 @@ import Time
 
 /// What is fuzzed. Whatever the input is, a target returns; what it must never do, it checks by preconditions.
 enum Target: String, CaseIterable {
-    case frames, ingress, http, answers, client, spool, pairing, toml, tor, http2, proxy
+    case frames, ingress, client, http, answers, http2, proxy, tor, control, spool, pairing, toml
 
     func run(_ input: inout FuzzInput) {
         switch self {
@@ -31,6 +31,7 @@ enum Target: String, CaseIterable {
         case .pairing: readTexts(&input)
         case .toml: readConfiguration(&input)
         case .tor: readTor(&input)
+        case .control: SimulatedPeer.shared.serveControl(&input)
         case .http2: SimulatedPeer.shared.serveHTTP2(&input)
         case .proxy: SimulatedPeer.shared.serveProxy(&input)
         }
@@ -186,6 +187,16 @@ private func runClient(_ input: inout FuzzInput) {
             if choice & 4 != 0 { _ = session.connected(agent: "fuzz") }
         }
         actions += session.flush(now: clock)
+        for case .solve(let request, _, let puzzle, _) in actions {
+            session.searchBegan(request, now: clock)
+            if choice & 8 != 0 {
+                // The session trusts its own searches: the proof may be wrong.
+                let proof = Proof(seedPrefix: Array(puzzle.seed.prefix(4)), effort: puzzle.effort, nonce: 1)
+                session.solved(request, proof, now: clock)
+            } else {
+                actions += session.searchEnded(request)
+            }
+        }
         for case .result(let result) in actions where result.outcome.isFinal { outcomes += 1 }
         precondition(outcomes <= added, "more outcomes than submissions")
         precondition(session.requests.count <= added)

@@ -5,6 +5,7 @@
   Tests/Fuzz/fuzz.py --seconds 20                all targets, for 20 seconds each
   Tests/Fuzz/fuzz.py --seconds 600 http2 proxy   these targets
   Tests/Fuzz/fuzz.py --seconds 600 --keep        adds what was found to the kept corpora, and minimises them
+  Tests/Fuzz/fuzz.py --coverage                  the lines that each kept corpus runs, of the target's files
 
 A kept corpus is a file in Tests/Fuzz/Corpus with an input a line, in Base64. An input that breaks a target is left in
 the current directory. Exits with 1 then.
@@ -15,6 +16,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -25,9 +27,31 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / ".build-fuzz/release/tocsin-fuzz"
+COVERED_PROGRAM = ROOT / ".build-fuzz-coverage/release/tocsin-fuzz"
 CORPUS = ROOT / "Tests/Fuzz/Corpus"
 VECTORS = ROOT / "Tests/Conformance/vectors/tnp1.json"
-TARGETS = ["frames", "ingress", "http", "answers", "client", "spool", "pairing", "toml", "tor", "http2", "proxy"]
+# Each target and the files that read its input.
+TARGETS = {
+    "frames": ["TNP"],
+    "ingress": ["Ingress/TNP/IngressSession.swift"],
+    "client": ["Sender/SenderSession.swift"],
+    "http": ["HTTP1/ChunkCheck.swift", "HTTP1/ChunkSizeLine.swift", "HTTP1/HTTPSession.swift", "HTTP1/LineCheck.swift",
+             "HTTP1/ParserCall.swift", "HTTP1/RequestDecoder.swift", "HTTP1/RequestParts.swift",
+             "Ingress/HTTP/AppResolver.swift", "Ingress/HTTP/PercentEncoding.swift", "Ingress/HTTP/RelayQuery.swift",
+             "Ingress/HTTP/RelayRequest.swift", "Ingress/HTTP/SealedText.swift"],
+    "answers": ["Providers/APNs/APNsAnswers.swift", "Providers/FCM/FCMAnswers.swift", "Providers/Relay/RelayAnswers.swift"],
+    "http2": ["HTTP2"],
+    "proxy": ["EventLoop/HTTPConnect.swift", "EventLoop/Proxy.swift", "EventLoop/SOCKS5.swift",
+              "EventLoop/StreamReader.swift"],
+    "tor": ["Tor/CookieAuthentication.swift", "Tor/DescriptorUploads.swift", "Tor/LineSplitter.swift",
+            "Tor/OnionKey.swift", "Tor/TorEvent.swift", "Tor/TorLogLine.swift", "Tor/TorVersion.swift"],
+    "control": ["Tor/TorControl.swift"],
+    "spool": ["Delivery/Spool/Outcome+Spooled.swift", "Delivery/Spool/SpooledEnvelope.swift", "Handles/HandleKeys.swift"],
+    "pairing": ["EventLoop/Endpoint.swift", "TNP/Handle.swift", "TNP/PairingToken.swift", "Tor/OnionAddress.swift"],
+    "toml": ["NodeConfiguration/Configuration.swift", "NodeConfiguration/Credential.swift",
+             "NodeConfiguration/Format.swift", "NodeConfiguration/Site.swift", "NodeConfiguration/TableHeaders.swift",
+             "NodeConfiguration/TableReader.swift", "NodeConfiguration/UnquotedString.swift"],
+}
 LONGEST_INPUT = 8192
 
 HTTP = [
@@ -57,6 +81,10 @@ TOR = [
     b"250 AUTHCHALLENGE SERVERHASH=" + b"0" * 64 + b" SERVERNONCE=" + b"1" * 64 + b"\r\n",
     b"Nov 23 01:02:03.000 [warn] Could not bind to 127.0.0.1:9050: Address already in use.\n",
     b"Tor version 0.4.8.10.\n",
+]
+CONTROLS = [
+    b"\0250-PROTOCOLINFO 1\r\n250-AUTH METHODS=COOKIE,SAFECOOKIE COOKIEFILE=\"/dev/null\"\r\n250 OK\r\n",
+    b"\0250-AUTH METHODS=NULL\r\n250 OK\r\n", b"\0650 NOTICE x\r\n250+info=\r\nline\r\n.\r\n250 OK\r\n", b"\0551 no\r\n",
 ]
 PROXIES = [
     b"\0\0HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n", b"\0\0HTTP/1.0 407 Proxy Authentication Required\r\n\r\n",
@@ -100,7 +128,7 @@ def seeds(target):
     if target == "spool":
         return []
     return {
-        "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "proxy": PROXIES,
+        "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": CONTROLS, "proxy": PROXIES,
         "http2": [b"\0" + text for text in HTTP2],
     }[target]
 
@@ -116,10 +144,10 @@ def write(directory, inputs):
         (directory / blake2b(data, digest_size=8).hexdigest()).write_bytes(data)
 
 
-def fuzz(target, *arguments):
+def fuzz(target, *arguments, program=PROGRAM, **variables):
     # Leaks are left out: the TOML library and OpenSSL keep some bytes of each failure.
-    environment = {**os.environ, "FUZZ_TARGET": target, "ASAN_OPTIONS": "detect_leaks=0"}
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, errors="replace", env=environment)
+    environment = {**os.environ, "FUZZ_TARGET": target, "ASAN_OPTIONS": "detect_leaks=0", **variables}
+    return subprocess.run([program, *arguments], capture_output=True, text=True, errors="replace", env=environment)
 
 
 def run(target, seconds, keep, scratch):
@@ -146,18 +174,40 @@ def run(target, seconds, keep, scratch):
     return line, True
 
 
+def coverage(target, scratch):
+    """The share of the lines of the target's files that its kept corpus runs."""
+    tools = Path(shutil.which("swift")).resolve().parent
+    corpus, raw, profile = scratch / target, scratch / f"{target}.profraw", scratch / f"{target}.profdata"
+    write(corpus, kept(target))
+    result = fuzz(target, "-runs=0", str(corpus), program=COVERED_PROGRAM, LLVM_PROFILE_FILE=str(raw))
+    if result.returncode != 0:
+        return f"{target}, FAILED\n{result.stderr[-3000:]}", False
+    subprocess.run([tools / "llvm-profdata", "merge", raw, "-o", profile], check=True)
+    report = subprocess.run(
+        [tools / "llvm-cov", "export", "-summary-only", COVERED_PROGRAM, f"-instr-profile={profile}",
+         *[ROOT / "Sources" / file for file in TARGETS[target]]], check=True, capture_output=True, text=True)
+    lines = json.loads(report.stdout)["data"][0]["totals"]["lines"]
+    return f"{target:8} {lines['percent']:3.0f} % of {lines['count']:5,} lines", True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", default=TARGETS, help=f"of {' '.join(TARGETS)}")
+    parser.add_argument("targets", nargs="*", default=list(TARGETS), help=f"of {' '.join(TARGETS)}")
     parser.add_argument("--seconds", type=int, default=60, help="for each target (default: 60)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at a time")
     parser.add_argument("--keep", action="store_true", help="add what was found to the kept corpora")
+    parser.add_argument("--coverage", action="store_true", help="run the kept corpora only, and count lines")
     options = parser.parse_args()
-    unknown = set(options.targets) - set(TARGETS)
+    unknown = set(options.targets) - TARGETS.keys()
     if unknown:
         parser.error(f"no such target: {' '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(options.jobs) as pool:
-        results = pool.map(lambda target: run(target, options.seconds, options.keep, Path(scratch)), options.targets)
+        def result(target):
+            if options.coverage:
+                return coverage(target, Path(scratch))
+            return run(target, options.seconds, options.keep, Path(scratch))
+
+        results = pool.map(result, options.targets)
         passed = True
         for line, good in results:
             print(line, flush=True)

@@ -172,10 +172,12 @@ struct SimulationProgram: Sendable {
         guard result.status != 0 else { return Result(line: line, failure: nil) }
         let report = lines.last.flatMap { $0.hasPrefix("FAILED ") ? $0.split(separator: " ", maxSplits: 3) : nil }
         guard let report, report.count == 4, let faults = Int(report[1]), let days = Double(report[2]) else {
-            let signal = result.status & 0x7F
             let reason =
-                signal == SIGALRM
-                ? "a step blocks: no progress in \(BenchSimulate.longestStep) s" : "it crashed (signal \(signal))"
+                switch result.status & 0x7F {
+                case 0: "it ended with exit code \(result.status >> 8)"
+                case SIGALRM: "a step blocks: no progress in \(BenchSimulate.longestStep) s"
+                case let signal: "it crashed (signal \(signal))"
+                }
             return Result(line: line, failure: Failure(description: reason, faults: 1_000, days: run.days))
         }
         return Result(line: line, failure: Failure(description: String(report[3]), faults: faults, days: days))

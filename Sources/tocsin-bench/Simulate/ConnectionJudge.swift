@@ -13,6 +13,8 @@ final class ConnectionJudge {
         var open: Set<UInt32> = []
         /// Whether the sender keeps to the protocol as far as it is known; only then the node owes answers.
         var isSound = true
+        /// Whether the node has sent GOAWAY, after which it need not answer.
+        var isLeaving = false
     }
 
     private var connections: [Int: Watched] = [:]
@@ -21,7 +23,7 @@ final class ConnectionJudge {
     init(violated: @escaping (String) -> Void) { self.violated = violated }
 
     /// The number of submissions without an outcome on connections that live.
-    var open: Int { connections.values.reduce(0) { $0 + ($1.isSound ? $1.open.count : 0) } }
+    var open: Int { connections.values.reduce(0) { $0 + ($1.isSound && !$1.isLeaving ? $1.open.count : 0) } }
 
     func observe(_ connection: SimulatedConnection, _ event: SimulatedNetwork.Event) {
         switch event {
@@ -63,7 +65,7 @@ final class ConnectionJudge {
                 if watched.open.remove(result.request) == nil, watched.isSound {
                     violated("connection \(number): a second final outcome for request \(result.request)")
                 }
-            case .goAway: watched.isSound = false
+            case .goAway: watched.isLeaving = true
             default: break
             }
         }

@@ -62,11 +62,16 @@ final class SimulatedWorld: @unchecked Sendable {
     static let usualTables = """
         [spool]
         enabled = true
+        max_envelopes = 5000
         [puzzle]
         effort = 16
         max_effort = 4096
         [limits]
         connections = \(mostConnections)
+        total_in_flight = 1000
+        replay_entries = 3000
+        circuits = 3000
+        device_tokens = 20000
         """
 
     init(seed: UInt64, directory: String) throws {
@@ -330,6 +335,15 @@ final class SimulatedWorld: @unchecked Sendable {
         }
         if open > Self.mostConnections {
             judge.violated("\(open) connections are open, of at most \(Self.mostConnections)")
+        }
+        if let node {
+            simulation.run(as: node.process) {
+                _ = Task(executorPreference: node.loop) { [self] in
+                    for table in await node.node.tables where table.entries > table.bound {
+                        judge.violated("\(table.entries) \(table.name), of at most \(table.bound)")
+                    }
+                }
+            }
         }
         changeServices { [self] services in
             for (number, platform) in [Device.Platform.apnsProduction, .apnsDevelopment].enumerated() {

@@ -122,7 +122,7 @@ import Testing
     @Test func `a callback is evaluated when its figure is read`() {
         let gauge = registry.gauge("open")
         gauge.set(5)
-        registry.registerCallback("sent_total", [("app", "a")]) { [registry] in
+        registry.registerCallback("sent_total", [("app", "a")]) { [unowned registry] in
             registry.value("open").map { $0 * 2 }
         }
         #expect(registry.value("sent_total", labels: ["app": "a"]) == 10)

@@ -26,6 +26,9 @@ final class SimulatedPeer: @unchecked Sendable {
     private init() {
         process = simulation.process("fuzzed")
         let peer = simulation.process("peer")
+        // The same for each input: what breaks shall break again.
+        let moment = Duration.microseconds(100)
+        simulation.network.usual = SimulatedNetwork.Conditions(latency: moment...moment, splitPerMille: 0)
         loop = simulation.loop(in: process, name: "fuzzed")
         peerLoop = simulation.loop(in: peer, name: "peer")
         simulation.run(as: peer) {
@@ -110,14 +113,17 @@ private final class Flag: @unchecked Sendable {
     var isSet = false
 }
 
-/// Says its first piece at once, and another one whenever it has received something.
+/// Says its first piece at once, and another one whenever it has received something. Closes after an odd number of pieces,
+/// and falls silent after an even one.
 private final class HostileStream: ByteStreamHandler {
     private let stream: ByteStream
     private var pieces: ArraySlice<[UInt8]>
+    private let closesAtEnd: Bool
 
     init(_ stream: ByteStream, says pieces: [[UInt8]]) {
         self.stream = stream
         self.pieces = pieces[...]
+        closesAtEnd = !pieces.count.isMultiple(of: 2)
         stream.handler = self
         stream.resumeReading()
         if let first = self.pieces.popFirst() { stream.write(first) }
@@ -125,7 +131,7 @@ private final class HostileStream: ByteStreamHandler {
 
     func close() { stream.close() }
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
-        if let next = pieces.popFirst() { stream.write(next) }
+        if let next = pieces.popFirst() { stream.write(next) } else if closesAtEnd { stream.close() }
     }
     func stream(_ stream: ByteStream, ended reason: StreamError) {}
 }

@@ -83,8 +83,8 @@ TOR = [
     b"Tor version 0.4.8.10.\n",
 ]
 CONTROLS = [
-    b"\0250-PROTOCOLINFO 1\r\n250-AUTH METHODS=COOKIE,SAFECOOKIE COOKIEFILE=\"/dev/null\"\r\n250 OK\r\n",
-    b"\0250-AUTH METHODS=NULL\r\n250 OK\r\n", b"\0650 NOTICE x\r\n250+info=\r\nline\r\n.\r\n250 OK\r\n", b"\0551 no\r\n",
+    b"250-PROTOCOLINFO 1\r\n250-AUTH METHODS=COOKIE,SAFECOOKIE COOKIEFILE=\"/dev/null\"\r\n250 OK\r\n",
+    b"250-AUTH METHODS=NULL\r\n250 OK\r\n", b"650 NOTICE x\r\n250+info=\r\nline\r\n.\r\n250 OK\r\n", b"551 no\r\n",
 ]
 PROXIES = [
     b"\0\0HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n", b"\0\0HTTP/1.0 407 Proxy Authentication Required\r\n\r\n",
@@ -128,7 +128,7 @@ def seeds(target):
     if target == "spool":
         return []
     return {
-        "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": CONTROLS, "proxy": PROXIES,
+        "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": [b"\0" + text for text in CONTROLS], "proxy": PROXIES,
         "http2": [b"\0" + text for text in HTTP2],
     }[target]
 
@@ -146,7 +146,8 @@ def write(directory, inputs):
 
 def fuzz(target, *arguments, program=PROGRAM, **variables):
     # Leaks are left out: the TOML library and OpenSSL keep some bytes of each failure.
-    environment = {**os.environ, "FUZZ_TARGET": target, "ASAN_OPTIONS": "detect_leaks=0", **variables}
+    environment = {
+        **os.environ, "FUZZ_TARGET": target, "SWIFT_DETERMINISTIC_HASHING": "1", "ASAN_OPTIONS": "detect_leaks=0", **variables}
     return subprocess.run([program, *arguments], capture_output=True, text=True, errors="replace", env=environment)
 
 

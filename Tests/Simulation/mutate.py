@@ -250,7 +250,7 @@ def main(arguments):
             [program, "simulate-many", "--minutes", str(MINUTES), "--from", "1", "--shrink-minutes", "0"],
             capture_output=True, text=True)
         seconds = time.monotonic() - began
-        failure = re.search(r"^seed (\d+): (.*)", result.stderr, re.MULTILINE)
+        failure = re.search(r"^seed (\d+): (?!it ended with exit code)(.*)", result.stderr, re.MULTILINE)
         if failure:
             print(f"{number:2} | {name} | {failure[1]} | {seconds:.0f} s | {failure[2]}", flush=True)
         else:

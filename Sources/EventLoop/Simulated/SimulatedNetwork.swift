@@ -79,7 +79,7 @@ package final class SimulatedNetwork {
     func connect(_ socket: SimulatedSocket, to endpoint: Endpoint) {
         let (target, forward) = forwards[endpoint].map { ($0.target, $0) } ?? (endpoint, nil)
         lastNumber += 1
-        let connection = SimulatedConnection(lastNumber, to: target, dialled: endpoint, from: socket)
+        let connection = SimulatedConnection(lastNumber, to: target, from: socket)
         socket.connection = connection
         let conditions = self.conditions[target] ?? usual
         let travel = random.duration(in: conditions.latency)
@@ -133,8 +133,6 @@ package final class SimulatedConnection {
     package let number: Int
     /// The listener's endpoint.
     package let endpoint: Endpoint
-    /// The endpoint that was dialled, which a forward may have replaced.
-    package let dialled: Endpoint
     /// Whether nothing that is sent from now on arrives.
     package var isSilent = false
     /// Until when nothing arrives; what is sent before arrives then.
@@ -142,15 +140,11 @@ package final class SimulatedConnection {
     private weak var dialler: SimulatedSocket?
     weak var listenerSide: SimulatedSocket?
 
-    init(_ number: Int, to endpoint: Endpoint, dialled: Endpoint, from socket: SimulatedSocket) {
+    init(_ number: Int, to endpoint: Endpoint, from socket: SimulatedSocket) {
         self.number = number
         self.endpoint = endpoint
-        self.dialled = dialled
         dialler = socket
     }
-
-    /// The process that dialled; `nil` if its side is gone.
-    package var diallingProcess: SimulatedProcess? { dialler?.process }
 
     /// The process that listens, while it has not closed its side.
     package var listeningProcess: SimulatedProcess? { listenerSide?.isClosed == false ? listenerSide?.process : nil }

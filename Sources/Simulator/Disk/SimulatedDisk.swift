@@ -7,7 +7,7 @@ import Time
 
 /// A disk in memory, under SQLite: it forgets what was not flushed when the power fails, and can be full or out of order.
 package final class SimulatedDisk {
-    /// What a power failure does to a write that was not flushed.
+    /// A write that was not flushed yet.
     fileprivate struct Write {
         let offset: Int
         /// The bytes; `nil` if the file was truncated to `offset`.
@@ -68,9 +68,9 @@ package final class SimulatedDisk {
 
         func write(_ bytes: [UInt8], at offset: Int) -> Int32 {
             guard process.operates() else { return SQLITE_IOERR }
-            if disk.isBroken { return SQLITE_IOERR }
+            if disk.isBroken { return failed(SQLITE_IOERR) }
             let growth = max(0, offset + bytes.count - file.bytes.count)
-            guard growth <= disk.free else { return SQLITE_FULL }
+            guard growth <= disk.free else { return failed(SQLITE_FULL) }
             disk.used += growth
             disk.perform(Write(offset: offset, bytes: bytes), on: file)
             return SQLITE_OK
@@ -78,7 +78,7 @@ package final class SimulatedDisk {
 
         func truncate(to size: Int) -> Int32 {
             guard process.operates() else { return SQLITE_IOERR }
-            if disk.isBroken { return SQLITE_IOERR }
+            if disk.isBroken { return failed(SQLITE_IOERR) }
             disk.used -= max(0, file.bytes.count - size)
             disk.perform(Write(offset: size, bytes: nil), on: file)
             return SQLITE_OK
@@ -86,12 +86,16 @@ package final class SimulatedDisk {
 
         func flush() -> Int32 {
             guard process.operates() else { return SQLITE_IOERR }
-            if disk.isBroken { return SQLITE_IOERR }
+            if disk.isBroken { return failed(SQLITE_IOERR) }
             for write in file.unflushed { file.apply(write, to: &file.flushed) }
             file.unflushed = []
-            disk.flushes[path, default: []].append(disk.simulation.now)
-            if disk.flushes[path]!.count > SimulatedDisk.flushesOfTwoCommits { disk.flushes[path]!.removeFirst() }
+            disk.flushes[path, default: Flushes()].succeeded(at: disk.simulation.now)
             return SQLITE_OK
+        }
+
+        private func failed(_ code: Int32) -> Int32 {
+            disk.flushes[path, default: Flushes()].failed(at: disk.simulation.now)
+            return code
         }
 
         func region(_ index: Int, size: Int, extends: Bool) -> UnsafeMutableRawPointer? {
@@ -114,10 +118,7 @@ package final class SimulatedDisk {
     package var hangsUntil: MonotonicTime?
     /// The bytes of all files.
     package fileprivate(set) var used = 0
-    /// The times of the last flushes of each file.
-    fileprivate var flushes: [String: [MonotonicTime]] = [:]
-    /// A commit flushes the write-ahead log, and once more if a checkpoint follows.
-    private static let flushesOfTwoCommits = 4
+    private var flushes: [String: Flushes] = [:]
 
     let simulation: Simulation
     private var files: [String: File] = [:]
@@ -136,9 +137,10 @@ package final class SimulatedDisk {
     /// The bytes that are free.
     package var free: Int { max(0, size - used) }
 
-    /// What a process knew at this time was committed to the database at `path` since, if it had to be: at least two
-    /// transactions were. The first of them may have begun before.
-    package func certainFlush(of path: String) -> MonotonicTime { flushes["\(path)-wal"]?.first ?? simulation.now }
+    /// All that a process had queued for the database at `path` before this time has been committed.
+    package func certainFlush(of path: String) -> MonotonicTime {
+        flushes["\(path)-wal"]?.certain ?? MonotonicTime(nanoseconds: 0)
+    }
 
     /// How long the next work on the disk takes.
     package func nextWorkTime() -> Duration {
@@ -196,5 +198,31 @@ package final class SimulatedDisk {
 
     func fill(_ bytes: UnsafeMutableRawBufferPointer) {
         for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: random.next()) }
+    }
+}
+
+/// The flushes of one file, as far as they tell what has been committed.
+private struct Flushes {
+    /// All that was queued before has been committed: at least two transactions were since, of which the first may have
+    /// begun before.
+    private(set) var certain = MonotonicTime(nanoseconds: 0)
+    private var recent: [MonotonicTime] = []
+    private var failure: MonotonicTime?
+
+    /// A commit flushes the write-ahead log, and once more if a checkpoint follows.
+    private static let flushesOfTwoCommits = 4
+    /// The time within which a process repeats a transaction that has failed; others may succeed before.
+    private static let longestRepeat = Duration.seconds(5)
+
+    mutating func succeeded(at now: MonotonicTime) {
+        if let failure, now - failure < Self.longestRepeat { return }
+        recent.append(now)
+        if recent.count > Self.flushesOfTwoCommits { recent.removeFirst() }
+        if recent.count == Self.flushesOfTwoCommits { certain = recent[0] }
+    }
+
+    mutating func failed(at now: MonotonicTime) {
+        failure = now
+        recent = []
     }
 }

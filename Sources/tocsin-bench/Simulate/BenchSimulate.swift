@@ -131,7 +131,9 @@ struct BenchSimulate: AsyncParsableCommand {
     private func drain(_ world: SimulatedWorld, _ senders: SimulatedSenders) {
         senders.isActive = false
         // Faults that began near the end last up to 15 minutes, and the longest timeout of a sender is 30.
-        for _ in 0..<90 where world.judge.violation == nil { Self.runMinute(of: world.simulation) }
+        for _ in 0..<75 where world.judge.violation == nil { Self.runMinute(of: world.simulation) }
+        senders.ringEveryPhone()
+        for _ in 0..<15 where world.judge.violation == nil { Self.runMinute(of: world.simulation) }
         guard world.judge.violation == nil else { return }
         if senders.waiting > 0 { world.judge.violated("\(senders.waiting) senders still wait for an outcome") }
         if world.connections.open > 0 {

@@ -35,7 +35,10 @@ final class ConnectionJudge {
             if watched.isSound {
                 do throws(ProtocolError) {
                     try byListener ? read(bytes, ofSender: &watched) : read(bytes, ofNode: &watched, connection.number)
-                } catch { watched.isSound = false }
+                } catch {
+                    if !byListener { violated("connection \(connection.number): a broken frame of the node: \(error)") }
+                    watched.isSound = false
+                }
             }
             connections[connection.number] = watched
         }

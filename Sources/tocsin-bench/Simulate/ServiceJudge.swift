@@ -45,6 +45,9 @@ final class ServiceJudge {
         }
     }
 
+    /// The node's wall clock has been moved, for however short a time.
+    func clockMoved() { clockWasWrongUntil = simulation.now + Self.tokenLifetime }
+
     /// A service has refused a request for the sake of its device token.
     func refused() {
         let now = simulation.now

@@ -56,9 +56,16 @@ final class SimulatedSenders: @unchecked Sendable {
         }
     }
 
-    private func ring(_ index: Int) {
+    /// Rings each phone once more. Nothing excuses the node if one of them does not ring.
+    func ringEveryPhone() {
+        world.simulation.run(as: world.sendersProcess) {
+            for phone in world.phones { ring(phone.number, mustArrive: true) }
+        }
+    }
+
+    private func ring(_ index: Int, mustArrive: Bool = false) {
         // The node accepts unsigned notifications from these desktops, and those of the HTTP API are unsigned.
-        if index.isMultiple(of: 3), random.happens(perMille: 300) { return ringByHTTP(index) }
+        if !mustArrive, index.isMultiple(of: 3), random.happens(perMille: 300) { return ringByHTTP(index) }
         let envelope = nextEnvelope(to: world.phones[index])
         let name = String(decoding: envelope.iv, as: UTF8.self)
         let acceptQueued = random.happens(perMille: 700)
@@ -70,7 +77,10 @@ final class SimulatedSenders: @unchecked Sendable {
         let isFair =
             WeatherEvent.isHonestTime(at: world.elapsed) && WeatherEvent.isHonestTime(at: world.elapsed + Self.fairWait)
         // Long enough to notice that a sender waits for too long.
-        let timeout = random.duration(in: (isFair ? Self.fairWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
+        let timeout =
+            mustArrive
+            ? .seconds(600)
+            : random.duration(in: (isFair ? Self.fairWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
         _ = Task(executorPreference: loop) { [self] in
             do {
                 let outcome = try await client.submit(
@@ -81,10 +91,14 @@ final class SimulatedSenders: @unchecked Sendable {
                 let wait = world.simulation.now - began
                 if outcome.kind == .delivered { longestWait = max(longestWait, wait) }
                 if isFair { waited(wait, for: name) }
+                if mustArrive, outcome.kind != .delivered, outcome.kind != .queued {
+                    world.judge.violated("\(outcome.kind) \(name) although no fault is left: \(outcome.reason)")
+                }
             } catch {
                 world.judge.abandoned(name)
                 outcomes["none", default: 0] += 1
                 if isFair { waited(world.simulation.now - began, for: name) }
+                if mustArrive { world.judge.violated("no outcome of \(name) although no fault is left") }
             }
             waiting -= 1
         }

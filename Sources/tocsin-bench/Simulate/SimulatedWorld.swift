@@ -276,7 +276,7 @@ final class SimulatedWorld: @unchecked Sendable {
     /// What the node had to store at this time is on the disk.
     private var certainFlush: MonotonicTime { disk.certainFlush(of: "\(directory)/state/spool.sqlite") }
 
-    /// Ends the node before the next but `operations`th write to the network or the disk.
+    /// Lets the node write to the network or the disk `operations` more times, then ends it.
     func killNode(afterOperations operations: Int, losingPower: Bool, for pause: Duration) {
         guard let process = node?.process else { return }
         process.atOperation = { [self] in
@@ -361,6 +361,7 @@ final class SimulatedWorld: @unchecked Sendable {
         didSet {
             node?.process.clockSkew = clockSkew
             judge.clockSkew = clockSkew / 1000
+            serviceJudge.clockMoved()
         }
     }
 

@@ -16,9 +16,6 @@ final class WeatherStation {
         self.attackers = attackers
     }
 
-    /// Whether no fault is active.
-    var isCalm: Bool { active.isEmpty }
-
     /// Schedules the faults.
     func schedule(_ plan: [WeatherEvent], trace: @escaping (String) -> Void) {
         let simulation = world.simulation
@@ -44,7 +41,8 @@ final class WeatherStation {
             let platform = event.platform
             world.changeServices { await $0.kill(platform) }
         case .serviceClock: world.changeServices { await $0.moveClock(by: Self.serviceStep(event)) }
-        case .newDeviceTokens: for _ in 0...(low % 3) { world.renewToken(ofPhone: high % world.phones.count) }
+        case .newDeviceTokens: 
+            for index in 0...(low % 3) { world.renewToken(ofPhone: (high + index) % world.phones.count) }
         case .resetConnections: resetConnections(to: service, perMille: 500 + low % 501)
         case .stalledConnections: stallConnections(to: service, until: event)
         case .resetSenders:

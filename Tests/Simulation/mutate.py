@@ -176,7 +176,7 @@ MUTATIONS = [
         "connections are not bounded",
         "Sources/Ingress/ConnectionRegistry.swift",
         "let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint",
-        "let isFull = false",
+        "let isFull = count >= 10 * limits.connections",
     ),
     (
         "the first row of an earlier process is left out",

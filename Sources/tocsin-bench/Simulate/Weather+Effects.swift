@@ -41,7 +41,7 @@ final class WeatherStation {
             let platform = event.platform
             world.changeServices { await $0.kill(platform) }
         case .serviceClock: world.changeServices { await $0.moveClock(by: Self.serviceStep(event)) }
-        case .newDeviceTokens: 
+        case .newDeviceTokens:
             for index in 0...(low % 3) { world.renewToken(ofPhone: (high + index) % world.phones.count) }
         case .resetConnections: resetConnections(to: service, perMille: 500 + low % 501)
         case .stalledConnections: stallConnections(to: service, until: event)

@@ -144,11 +144,12 @@ def write(directory, inputs):
         (directory / blake2b(data, digest_size=8).hexdigest()).write_bytes(data)
 
 
-def fuzz(target, *arguments, program=PROGRAM, **variables):
+def fuzz(target, *arguments, program=PROGRAM, limit=600, **variables):
+    # A process that has crashed may hang while it reports that.
     # Leaks are left out: the TOML library and OpenSSL keep some bytes of each failure.
     environment = {
         **os.environ, "FUZZ_TARGET": target, "SWIFT_DETERMINISTIC_HASHING": "1", "ASAN_OPTIONS": "detect_leaks=0", **variables}
-    return subprocess.run([program, *arguments], capture_output=True, text=True, errors="replace", env=environment)
+    return subprocess.run(["timeout", "-s", "KILL", str(limit), program, *arguments], capture_output=True, text=True, errors="replace", env=environment)
 
 
 def run(target, seconds, keep, scratch):
@@ -156,7 +157,7 @@ def run(target, seconds, keep, scratch):
     write(corpus, kept(target) + [seed for seed in seeds(target) if len(seed) <= LONGEST_INPUT])
     result = fuzz(
         target, f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", "-timeout=20", "-rss_limit_mb=3000",
-        "-print_final_stats=1", f"-artifact_prefix={target}-", str(corpus))
+        "-print_final_stats=1", f"-artifact_prefix={target}-", str(corpus), limit=seconds + 120)
     executions = re.search(r"number_of_executed_units: (\d+)", result.stderr)
     coverage = re.findall(r"cov: (\d+)", result.stderr)
     line = f"{target:8} {int(executions[1]) if executions else 0:12,} executions, {coverage[-1] if coverage else 0:>5} edges"

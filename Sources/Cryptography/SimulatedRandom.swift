@@ -42,7 +42,8 @@ package enum SimulatedRandom {
     }
 }
 
-/// The name of the source, which libsodium keeps a pointer to.
+/// The name of the source, which libsodium keeps a pointer to. Unsafe, because a pointer is not Sendable; nothing writes
+/// to it later.
 nonisolated(unsafe) private let simulatedName: UnsafePointer<CChar> = {
     let text = "simulated"
     let copy = UnsafeMutablePointer<CChar>.allocate(capacity: text.utf8.count + 1)

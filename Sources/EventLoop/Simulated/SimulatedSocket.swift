@@ -170,14 +170,14 @@ final class SimulatedSocket {
     private var isReadable: Bool { failure != nil || inputEnded || !input.isEmpty }
     private var isWritable: Bool { failure != nil || (isConnected && unread < Self.window) }
 
-    /// Tells the stream in the next turn of its loop, if there is something that it wants to hear.
+    /// Has the stream's handlers called in the next turn of its loop, if it waits for something that is ready.
     private func report() {
         guard !isReportScheduled, !isClosed, (wantsRead && isReadable) || (wantsWrite && isWritable) else { return }
         isReportScheduled = true
         loop.addReady(self)
     }
 
-    /// Calls the stream. It is told again, in another turn, what it has not changed.
+    /// Calls the stream's handlers for what is ready. What is still ready then, the next turn calls them for again.
     func callStream() {
         isReportScheduled = false
         if wantsWrite, isWritable, !isClosed { stream?.simulatedWritable() }

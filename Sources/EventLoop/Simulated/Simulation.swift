@@ -187,7 +187,7 @@ package final class SimulatedProcess: @unchecked Sendable {
     }
 }
 
-/// Random numbers that depend on a seed and a name only (SplitMix64).
+/// Random numbers that depend on a seed and a name only.
 package struct SimulatedRandomNumbers: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -200,13 +200,7 @@ package struct SimulatedRandomNumbers: RandomNumberGenerator, Sendable {
     }
 
     /// 64 random bits.
-    package mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var bits = state
-        bits = (bits ^ (bits >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        bits = (bits ^ (bits >> 27)) &* 0x94d0_49bb_1331_11eb
-        return bits ^ (bits >> 31)
-    }
+    package mutating func next() -> UInt64 { splitMix64(&state) }
 
     /// Fills the buffer with random bytes.
     mutating func fill(_ bytes: UnsafeMutableRawBufferPointer) {

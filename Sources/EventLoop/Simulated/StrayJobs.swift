@@ -15,7 +15,7 @@ enum StrayJobs {
     }
 }
 
-/// Called by Swift's runtime in place of the global executor.
+/// Called by Swift's runtime in place of the global executor. Its pointer to a job is what Swift calls an `UnownedJob`.
 @_cdecl("tocsin_run_stray_job")
 func runStrayJob(_ job: UnsafeMutableRawPointer) {
     StrayJobs.loop?.enqueue(ExecutorJob(unsafeBitCast(job, to: UnownedJob.self)))

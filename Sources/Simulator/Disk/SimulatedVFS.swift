@@ -14,7 +14,8 @@ enum SimulatedVFS {
 
     /// The disk. Unsafe, because a simulation has one thread.
     nonisolated(unsafe) private static var disk: SimulatedDisk?
-    nonisolated(unsafe) private static var methods = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
+    /// What SQLite can do with an open file; SQLite keeps the pointer. Unsafe for the same reason.
+    nonisolated(unsafe) private static let methods = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
 
     /// The Julian day of 1970-01-01, in milliseconds.
     private static let unixEpoch: Int64 = 210_866_760_000_000

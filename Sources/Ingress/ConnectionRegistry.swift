@@ -36,8 +36,10 @@ package struct ConnectionRegistry {
         case accept
         /// There is room once this unidentified connection is evicted.
         case acceptEvicting(UInt64)
-        /// There is no room. This idle connection, if any, is closed to make room for the next one.
-        case reject(closingIdle: UInt64?)
+        /// There is room once this idle connection is evicted.
+        case acceptEvictingIdle(UInt64)
+        /// There is no room.
+        case reject
     }
 
     /// How a connection is currently used.
@@ -94,7 +96,11 @@ package struct ConnectionRegistry {
         if self[senderProtocol].present.count < limits.reserve, let oldest = self[other].removeOldestUnidentified() {
             return .acceptEvicting(oldest)
         }
-        return .reject(closingIdle: self[senderProtocol].idleConnection(use) ?? self[other].idleConnection(use))
+        if let idle = self[senderProtocol].removeIdle(use) { return .acceptEvictingIdle(idle) }
+        if self[senderProtocol].present.count < limits.perEndpoint, let idle = self[other].removeIdle(use) {
+            return .acceptEvictingIdle(idle)
+        }
+        return .reject
     }
 
     /// Adds a new connection, as an unidentified one.
@@ -149,20 +155,22 @@ extension ConnectionRegistry.Book {
         return nil
     }
 
-    /// Finds an idle connection among the oldest ones, preferably one without a delivered submission. The others that it
-    /// examines go to the end of the queue.
-    fileprivate mutating func idleConnection(_ use: (UInt64) -> ConnectionRegistry.Use) -> UInt64? {
+    /// Removes an idle connection that is among the oldest, preferably one without a delivered submission. The others that
+    /// it examines go to the end of the queue.
+    fileprivate mutating func removeIdle(_ use: (UInt64) -> ConnectionRegistry.Use) -> UInt64? {
         var spare: UInt64?
         for _ in 0..<min(ConnectionRegistry.examinedForEviction, inOrder.count) {
             guard let oldest = inOrder.popFirst(), present.contains(oldest) else { continue }
             switch use(oldest) {
             case .idle:
                 if let spare { inOrder.append(spare) }
+                remove(oldest)
                 return oldest
             case .idleAfterDelivery where spare == nil: spare = oldest
             case .idleAfterDelivery, .busy: inOrder.append(oldest)
             }
         }
+        if let spare { remove(spare) }
         return spare
     }
 }

@@ -66,8 +66,10 @@ final class SenderConnections: SenderHost {
         case .acceptEvicting(let oldest):
             connections[oldest]?.evict(Self.busy("too many connections without HELLO or a request"))
             opened(connection)
-        case .reject(let idle):
-            if let idle { connections[idle]?.closeIdle("too many connections, and this one was idle") }
+        case .acceptEvictingIdle(let idle):
+            connections[idle]?.evict(GoAway(code: .idle, text: "too many connections, and this one was idle"))
+            opened(connection)
+        case .reject:
             let goAway = Self.busy("too many connections")
             if connections.count > registry.limits.connections + Self.maximumRejected {
                 connection.evict(goAway)

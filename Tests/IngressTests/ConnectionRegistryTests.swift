@@ -89,15 +89,15 @@ import Testing
             #expect(open(number, at: flooded, in: &registry) == .accept)
             registry.identified(number)
         }
-        #expect(open(1000, at: flooded, in: &registry) == .reject(closingIdle: nil))
+        #expect(open(1000, at: flooded, in: &registry) == .reject)
         for number in 101...125 as ClosedRange<UInt64> {
             #expect(open(number, at: other, in: &registry) == .accept)
             registry.identified(number)
         }
-        #expect(open(1001, at: other, in: &registry) == .reject(closingIdle: nil))
+        #expect(open(1001, at: other, in: &registry) == .reject)
     }
 
-    @Test func `an idle connection without deliveries is closed first, a busy one never`() {
+    @Test func `an idle connection without deliveries is evicted first, a busy one never`() {
         var registry = registry(6, servesHTTP: false)
         for number in 1...6 as ClosedRange<UInt64> {
             open(number, in: &registry)
@@ -106,11 +106,37 @@ import Testing
         let uses: [UInt64: ConnectionRegistry.Use] = [
             1: .busy, 2: .idleAfterDelivery, 3: .idleAfterDelivery, 4: .idle, 5: .idle, 6: .busy,
         ]
-        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(closingIdle: 4))
-        #expect(registry.place(at: .tnp) { uses[$0] ?? .busy } == .reject(closingIdle: 5))
-        let last = registry.place(at: .tnp) { uses[$0] ?? .busy }
-        #expect(last == .reject(closingIdle: 2) || last == .reject(closingIdle: 3))
-        #expect(registry.place(at: .tnp) { _ in .busy } == .reject(closingIdle: nil))
+        var evicted: [UInt64] = []
+        for number in 7...10 as ClosedRange<UInt64> {
+            guard case .acceptEvictingIdle(let idle) = open(number, in: &registry, use: { uses[$0] ?? .busy }) else {
+                Issue.record("nothing was evicted")
+                return
+            }
+            evicted.append(idle)
+            registry.identified(number)
+            #expect(registry.count == 6)
+        }
+        #expect(evicted.prefix(2) == [4, 5])
+        #expect(Set(evicted.suffix(2)) == [2, 3])
+        #expect(open(11, in: &registry, use: { uses[$0] ?? .busy }) == .reject)
+    }
+
+    @Test func `an idle connection of the other endpoint makes room only within this endpoint's share`() {
+        var registry = registry(8)
+        for number in 1...6 as ClosedRange<UInt64> {
+            open(number, in: &registry)
+            registry.identified(number)
+        }
+        for number in 7...8 as ClosedRange<UInt64> {
+            open(number, at: .http, in: &registry)
+            registry.identified(number)
+        }
+        let idleAtHTTP: (UInt64) -> ConnectionRegistry.Use = { $0 > 6 ? .idle : .busy }
+        #expect(open(9, in: &registry, use: idleAtHTTP) == .reject)
+        registry.closed(1)
+        open(10, at: .http, in: &registry)
+        registry.identified(10)
+        #expect(open(11, in: &registry, use: idleAtHTTP) == .acceptEvictingIdle(7))
     }
 
     @Test func `the search for an idle connection is bounded`() {
@@ -125,7 +151,7 @@ import Testing
                 examined.append($0)
                 return .busy
             }
-            #expect(placement == .reject(closingIdle: nil))
+            #expect(placement == .reject)
         }
         // Connections examined before have moved to the end of the queue.
         #expect(examined == Array(1...UInt64(2 * ConnectionRegistry.examinedForEviction)))

@@ -222,7 +222,7 @@ package struct IngressSession {
     /// Whether the sender is identified and waits for nothing: all its submissions in flight are stored.
     var isIdle: Bool { phase == .identified && inFlight.count == queued.count }
 
-    /// Closes the connection with GOAWAY 4 (idle), to make room for others.
+    /// Closes the connection with GOAWAY 4 (idle) once what is in flight is answered.
     mutating func closeIdle(_ text: String, _ effects: inout Effects) {
         switch phase {
         case .identified: drain(GoAway(code: .idle, text: text), &effects)

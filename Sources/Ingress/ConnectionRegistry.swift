@@ -7,8 +7,8 @@ import DequeModule
 /// Performs no I/O and reads no clock.
 ///
 /// A connection is unidentified until its sender has sent HELLO or a whole HTTP request. Unidentified connections cost an
-/// attacker nothing. So the oldest is evicted when a new connection needs room, and together they take at most half of
-/// the room.
+/// attacker nothing. So the oldest is evicted when a new connection needs room and no connection is idle, and together
+/// they take at most half of the room.
 package struct ConnectionRegistry {
     /// The limits on the number of connections.
     package struct Limits: Equatable {
@@ -52,6 +52,13 @@ package struct ConnectionRegistry {
         case idle
     }
 
+    /// A connection that may be evicted.
+    fileprivate struct IdleConnection {
+        let number: UInt64
+        /// Whether at least one of its submissions was delivered.
+        let hasDelivered: Bool
+    }
+
     /// The connections of one endpoint.
     fileprivate struct Book {
         var present: Set<UInt64> = []
@@ -80,11 +87,16 @@ package struct ConnectionRegistry {
     package var identifiedCount: Int { count - tnp.unidentified.count - http.unidentified.count }
 
     /// Decides what happens to a new connection; unless it is rejected, the caller calls ``opened(_:at:)``.
+    ///
+    /// In a full node, an idle connection without a delivery goes first: it has had its turn, while an unidentified one
+    /// may be an honest sender's, whose HELLO is on its way.
     /// - Parameters:
     ///   - senderProtocol: the protocol of its endpoint.
     ///   - use: how an existing connection is currently used.
     package mutating func place(at senderProtocol: SenderProtocol, use: (UInt64) -> Use) -> Placement {
         let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint
+        let idle = isFull ? idleConnection(makingRoomAt: senderProtocol, use) : nil
+        if let idle, !idle.hasDelivered { return evict(idle) }
         if isFull || self[senderProtocol].unidentified.count >= limits.halfOpenPerEndpoint,
             let oldest = self[senderProtocol].removeOldestUnidentified()
         {
@@ -92,15 +104,28 @@ package struct ConnectionRegistry {
         }
         if !isFull { return .accept }
         // This endpoint has less than its reserve, so the other one exceeds its share.
-        let other: SenderProtocol = senderProtocol == .tnp ? .http : .tnp
-        if self[senderProtocol].present.count < limits.reserve, let oldest = self[other].removeOldestUnidentified() {
+        if self[senderProtocol].present.count < limits.reserve,
+            let oldest = self[senderProtocol.other].removeOldestUnidentified()
+        {
             return .acceptEvicting(oldest)
         }
-        if let idle = self[senderProtocol].removeIdle(use) { return .acceptEvictingIdle(idle) }
-        if self[senderProtocol].present.count < limits.perEndpoint, let idle = self[other].removeIdle(use) {
-            return .acceptEvictingIdle(idle)
-        }
-        return .reject
+        return idle.map { evict($0) } ?? .reject
+    }
+
+    private mutating func evict(_ idle: IdleConnection) -> Placement {
+        closed(idle.number)
+        return .acceptEvictingIdle(idle.number)
+    }
+
+    /// Finds an idle connection whose end makes room at an endpoint.
+    private mutating func idleConnection(
+        makingRoomAt senderProtocol: SenderProtocol, _ use: (UInt64) -> Use
+    ) -> IdleConnection? {
+        let own = self[senderProtocol].idleConnection(use)
+        if let own, !own.hasDelivered { return own }
+        guard self[senderProtocol].present.count < limits.perEndpoint else { return own }
+        let others = self[senderProtocol.other].idleConnection(use)
+        return others?.hasDelivered == false ? others : own ?? others
     }
 
     /// Adds a new connection, as an unidentified one.
@@ -126,6 +151,10 @@ package struct ConnectionRegistry {
             if senderProtocol == .tnp { yield &tnp } else { yield &http }
         }
     }
+}
+
+extension ConnectionRegistry.SenderProtocol {
+    fileprivate var other: Self { self == .tnp ? .http : .tnp }
 }
 
 extension ConnectionRegistry.Book {
@@ -155,22 +184,21 @@ extension ConnectionRegistry.Book {
         return nil
     }
 
-    /// Removes an idle connection that is among the oldest, preferably one without a delivered submission. The others that
-    /// it examines go to the end of the queue.
-    fileprivate mutating func removeIdle(_ use: (UInt64) -> ConnectionRegistry.Use) -> UInt64? {
-        var spare: UInt64?
+    /// Finds an idle connection among the oldest, preferably one without a delivered submission. Those that it examines
+    /// go to the end of the queue.
+    fileprivate mutating func idleConnection(
+        _ use: (UInt64) -> ConnectionRegistry.Use
+    ) -> ConnectionRegistry.IdleConnection? {
+        var afterDelivery: UInt64?
         for _ in 0..<min(ConnectionRegistry.examinedForEviction, inOrder.count) {
             guard let oldest = inOrder.popFirst(), present.contains(oldest) else { continue }
+            inOrder.append(oldest)
             switch use(oldest) {
-            case .idle:
-                if let spare { inOrder.append(spare) }
-                remove(oldest)
-                return oldest
-            case .idleAfterDelivery where spare == nil: spare = oldest
-            case .idleAfterDelivery, .busy: inOrder.append(oldest)
+            case .idle: return .init(number: oldest, hasDelivered: false)
+            case .idleAfterDelivery: afterDelivery = afterDelivery ?? oldest
+            case .busy: break
             }
         }
-        if let spare { remove(spare) }
-        return spare
+        return afterDelivery.map { .init(number: $0, hasDelivered: true) }
     }
 }

@@ -121,6 +121,23 @@ import Testing
         #expect(open(11, in: &registry, use: { uses[$0] ?? .busy }) == .reject)
     }
 
+    @Test func `a full node evicts an idle connection before one that may be about to send HELLO`() {
+        var registry = registry(4, servesHTTP: false)
+        for number in 1...4 as ClosedRange<UInt64> {
+            open(number, in: &registry)
+            if number < 4 { registry.identified(number) }
+        }
+        var uses: [UInt64: ConnectionRegistry.Use] = [1: .idleAfterDelivery, 2: .idle]
+        #expect(open(5, in: &registry, use: { uses[$0] ?? .busy }) == .acceptEvictingIdle(2))
+        #expect(open(6, in: &registry, use: { uses[$0] ?? .busy }) == .acceptEvicting(4))
+        registry.identified(5)
+        uses[5] = .idle
+        #expect(open(7, in: &registry, use: { uses[$0] ?? .busy }) == .acceptEvictingIdle(5))
+        registry.identified(6)
+        registry.identified(7)
+        #expect(open(8, in: &registry, use: { uses[$0] ?? .busy }) == .acceptEvictingIdle(1))
+    }
+
     @Test func `an idle connection of the other endpoint makes room only within this endpoint's share`() {
         var registry = registry(8)
         for number in 1...6 as ClosedRange<UInt64> {

@@ -63,7 +63,8 @@ private func use(_ message: Message) {
             let phone = fields.handle.map { _ in (magic: Magic.iOS, deviceToken: Array("ab".utf8)) }
             guard let submission = try? fields.checked(format: format, phone: phone) else { continue }
             written.append(submission)
-            submission.envelope.appendDeliveredJSON(format: format, messageMagic: [], to: &written)
+            var payload: [UInt8] = []
+            submission.envelope.appendDeliveredJSON(format: format, messageMagic: [], to: &payload)
             precondition(submission.envelope.apnsID.count == 36)
         }
     case .result(let result): written.append(result)
@@ -81,6 +82,11 @@ private func use(_ message: Message) {
     case .authenticated(let result): written.append(result)
     case .skipped: break
     }
+    var decoder = FrameDecoder(maximumLength: 1 << 20)
+    decoder.append(written.span.bytes)
+    do {
+        while let frame = try decoder.next() { _ = try Message(frame) }
+    } catch { fatalError("what was written is not readable: \(error)") }
 }
 
 private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
@@ -89,8 +95,8 @@ private let welcome = Welcome(
     puzzle: Puzzle(seed: [UInt8](repeating: 7, count: 16), effort: 0, lifetime: 3600),
     routes: ["bisq/android", "bisq/iOS"])
 
-/// A whole connection of a sender: bytes, time, outcomes, shutdown. Each SUBMIT gets at most one final outcome, and the
-/// node's frames are frames.
+/// A whole connection of a sender: bytes, time, outcomes, shutdown. Each request gets one final outcome, when it is due,
+/// and the node's frames are frames.
 private func runIngress(_ input: inout FuzzInput) {
     let options = input.byte()
     let rules = IngressSession.Rules(
@@ -109,10 +115,13 @@ private func runIngress(_ input: inout FuzzInput) {
     var isClosed = false
     while !input.isEmpty, !isClosed {
         var effects = IngressSession.Effects()
+        /// The requests that must get a final outcome now; `nil` for any that is not open.
+        var expected: [UInt32]? = []
         let choice = input.byte()
         switch choice & 7 {
         case 0, 1, 2, 3:
             let bytes = input.piece()
+            expected = nil
             session.assignCircuit(
                 bytes.span.bytes, now: clock, welcome: { _ in welcome },
                 identify: { _, _ in options & 8 != 0 ? site : nil }, &effects)
@@ -121,7 +130,12 @@ private func runIngress(_ input: inout FuzzInput) {
             if session.deadline.map({ $0 <= clock }) == true { session.timeReached(clock, &effects) }
         case 5 where !open.isEmpty:
             let request = open.remove(at: Int(choice >> 3) % open.count)
-            if owned.remove(request) == nil {
+            expected = [request]
+            if choice & 0x80 != 0 {
+                owned.remove(request)
+                let refusal = Refusal(.retry(.nodeBusy, after: 1000), puzzle: welcome.puzzle)
+                session.refused(request, refusal, now: clock, &effects)
+            } else if owned.remove(request) == nil {
                 session.finished(request, Outcome(.delivered), now: clock, &effects)
             } else if choice & 8 != 0, let handle = Handle([UInt8](repeating: 1, count: Handle.length)) {
                 session.registered(request, handle, now: clock, &effects)
@@ -146,15 +160,27 @@ private func runIngress(_ input: inout FuzzInput) {
         owned.formUnion(effects.handleRequests.map(\.request))
         precondition(Set(open).count == open.count, "a request is open twice")
         precondition(open.count <= rules.maximumInFlight, "more submissions in flight than allowed")
-        decoder.append(effects.output.span.bytes)
-        do {
-            while let frame = try decoder.next() {
-                guard case .result(let result) = try Message(frame), result.outcome.isFinal else { continue }
-                precondition(!open.contains(result.request), "a final outcome of a request that is open")
-            }
-        } catch { fatalError("the node sends a broken frame: \(error)") }
+        let answered = finalOutcomes(in: effects.output, &decoder)
+        precondition(answered.allSatisfy { !open.contains($0) }, "a final outcome of a request that is open")
+        precondition(expected == nil || answered == expected, "not the one final outcome")
         isClosed = effects.closes
     }
+}
+
+/// The requests that these bytes of a node end.
+private func finalOutcomes(in output: [UInt8], _ decoder: inout FrameDecoder) -> [UInt32] {
+    var requests: [UInt32] = []
+    decoder.append(output.span.bytes)
+    do {
+        while let frame = try decoder.next() {
+            switch try Message(frame) {
+            case .result(let result) where result.outcome.isFinal: requests.append(result.request)
+            case .registered(let result) where result.outcome.isFinal: requests.append(result.request)
+            default: break
+            }
+        }
+    } catch { fatalError("the node sends a broken frame: \(error)") }
+    return requests
 }
 
 /// A whole connection of the sending side, with a hostile node at the other end.
@@ -164,8 +190,9 @@ private func runClient(_ input: inout FuzzInput) {
     var clock = start
     var actions: [SenderSession.Action] = []
     _ = session.connected(agent: "fuzz")
-    var outcomes = 0
     var added = 0
+    /// The requests without a final outcome.
+    var waiting: Set<UInt32> = []
     while !input.isEmpty {
         let choice = input.byte()
         switch choice & 3 {
@@ -181,7 +208,7 @@ private func runClient(_ input: inout FuzzInput) {
                     ciphertext: [UInt8](repeating: 1, count: 32)[...], format: .pipe)
             else { preconditionFailure("the envelope is invalid") }
             let submission = Submission(request: 0, envelope: envelope, acceptQueued: choice & 4 != 0)
-            _ = session.add(PendingSubmission(submission, workLimit: .seconds(1)))
+            waiting.insert(session.add(PendingSubmission(submission, workLimit: .seconds(1))))
         default:
             clock = clock + .milliseconds(Int64(input.byte()))
             if choice & 4 != 0 { _ = session.connected(agent: "fuzz") }
@@ -197,9 +224,10 @@ private func runClient(_ input: inout FuzzInput) {
                 actions += session.searchEnded(request)
             }
         }
-        for case .result(let result) in actions where result.outcome.isFinal { outcomes += 1 }
-        precondition(outcomes <= added, "more outcomes than submissions")
-        precondition(session.requests.count <= added)
+        for case .result(let result) in actions where result.outcome.isFinal {
+            precondition(waiting.remove(result.request) != nil, "a final outcome of a submission that has one")
+        }
+        precondition(waiting == Set(session.requests), "a submission was lost")
         actions = []
     }
 }

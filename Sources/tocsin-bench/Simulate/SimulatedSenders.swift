@@ -29,7 +29,7 @@ final class SimulatedSenders: @unchecked Sendable {
     private(set) var outcomes: [String: Int] = [:]
 
     /// How long an honest sender waits at most while there are attacks only.
-    private static let fairWait = Duration.seconds(300)
+    private static let fairWait = Duration.seconds(120)
 
     /// - Parameter pace: the average time between two notifications of one desktop.
     init(_ world: SimulatedWorld, pace: Duration) {

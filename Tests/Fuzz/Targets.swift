@@ -115,7 +115,7 @@ private func runIngress(_ input: inout FuzzInput) {
     var isClosed = false
     while !input.isEmpty, !isClosed {
         var effects = IngressSession.Effects()
-        /// The requests that must get a final outcome now; `nil` for any that is not open.
+        /// The requests that must get a final outcome now; `nil` for any that was not open before.
         var expected: [UInt32]? = []
         let choice = input.byte()
         switch choice & 7 {
@@ -154,15 +154,15 @@ private func runIngress(_ input: inout FuzzInput) {
             }
         default: break
         }
+        let answered = finalOutcomes(in: effects.output, &decoder)
+        precondition(answered.allSatisfy { !open.contains($0) }, "a final outcome of a request that is open")
+        precondition(expected == nil || answered == expected, "not the one final outcome")
         open += effects.submissions.map(\.submission.request)
         open += effects.submissionsByHandle.map(\.request)
         open += effects.handleRequests.map(\.request)
         owned.formUnion(effects.handleRequests.map(\.request))
         precondition(Set(open).count == open.count, "a request is open twice")
         precondition(open.count <= rules.maximumInFlight, "more submissions in flight than allowed")
-        let answered = finalOutcomes(in: effects.output, &decoder)
-        precondition(answered.allSatisfy { !open.contains($0) }, "a final outcome of a request that is open")
-        precondition(expected == nil || answered == expected, "not the one final outcome")
         isClosed = effects.closes
     }
 }

@@ -249,9 +249,9 @@ let package = Package(
         .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
-                "Admission", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Prometheus", "Providers",
-                "Simulator", "TNP", "Time", "TocsinNode", "Tor", .product(name: "Logging", package: "swift-log"),
-                "TestSupport",
+                "Admission", "Cryptography", "Delivery", "EventLoop", "Handles", "NodeConfiguration", "Prometheus",
+                "Providers", "Simulator", "TNP", "TestSupport", "Time", "TocsinNode", "Tor",
+                .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
             name: "TorTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],

@@ -25,13 +25,13 @@ final class HandleKeeper: @unchecked Sendable {
     private typealias RequestResult = (HandleStore.Answer) -> Void
 
     /// Maximum number of lookups, and of requests, that wait for the store. A request waits for the disk.
-    private static let (maximumLookups, maximumRequests) = (2000, 64)
+    static let (maximumLookups, maximumRequests) = (2000, 64)
     /// Retry-after when too many callers wait, in milliseconds.
     private static let busyRetry: UInt32 = 1000
     private static let sweepInterval = Duration.seconds(60)
     /// Maximum number of handles of one device token that a run of the node confirms, so that nobody fills the store with
     /// handles of a few phones.
-    private static let maximumPerToken: UInt8 = 32
+    static let maximumPerToken: UInt8 = 32
     /// Maximum number of device tokens, and of ended handles, that are remembered.
     private static let maximumRemembered = 100_000
 

@@ -3,12 +3,10 @@
 import Admission
 import DequeModule
 
-/// Decides which connection is closed when there is no room for a new one. Keeps the connections by number, in order of arrival.
-/// Performs no I/O and reads no clock.
+/// Decides which connection is closed when there is no room for a new one. Performs no I/O and reads no clock.
 ///
 /// A connection is unidentified until its sender has sent HELLO or a whole HTTP request. Unidentified connections cost an
-/// attacker nothing. So the oldest is evicted when a new connection needs room and no connection is idle, and together
-/// they take at most half of the room.
+/// attacker nothing. So together they take at most half of the room: beyond that, a new one evicts the oldest.
 package struct ConnectionRegistry {
     /// The limits on the number of connections.
     package struct Limits: Equatable {
@@ -44,19 +42,19 @@ package struct ConnectionRegistry {
 
     /// How a connection is currently used.
     package enum Use {
-        /// A submission is in flight, or the connection is new.
+        /// A submission is in flight or arriving, or the connection is new or about to close.
         case busy
-        /// Idle, after at least one delivered submission.
-        case idleAfterDelivery
-        /// Idle, without a delivered submission.
+        /// Idle, after at least one submission was delivered, or stored for delivery.
+        case idleAfterSuccess
+        /// Idle, without such a success.
         case idle
     }
 
     /// A connection that may be evicted.
     fileprivate struct IdleConnection {
         let number: UInt64
-        /// Whether at least one of its submissions was delivered.
-        let hasDelivered: Bool
+        /// Whether at least one of its submissions was delivered, or stored for delivery.
+        let hasSucceeded: Bool
     }
 
     /// The connections of one endpoint.
@@ -65,8 +63,8 @@ package struct ConnectionRegistry {
         var unidentified: Set<UInt64> = []
         /// Oldest first; may contain connections that are identified or closed by now.
         var unidentifiedInOrder: Deque<UInt64> = []
-        /// All connections, oldest first; may contain closed ones. Those examined for idleness move to the end.
-        var inOrder: Deque<UInt64> = []
+        /// Oldest first, but those examined for idleness are at the end. May contain closed connections.
+        var identifiedInOrder: Deque<UInt64> = []
     }
 
     /// How many of the oldest connections are examined to find an idle one.
@@ -88,21 +86,23 @@ package struct ConnectionRegistry {
 
     /// Decides what happens to a new connection; unless it is rejected, the caller calls ``opened(_:at:)``.
     ///
-    /// In a full node, an idle connection without a delivery goes first: it has had its turn, while an unidentified one
+    /// In a full node, an idle connection without a success goes first: it has had its turn, while an unidentified one
     /// may be an honest sender's, whose HELLO is on its way.
     /// - Parameters:
     ///   - senderProtocol: the protocol of its endpoint.
     ///   - use: how an existing connection is currently used.
     package mutating func place(at senderProtocol: SenderProtocol, use: (UInt64) -> Use) -> Placement {
-        let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint
-        let idle = isFull ? idleConnection(makingRoomAt: senderProtocol, use) : nil
-        if let idle, !idle.hasDelivered { return evict(idle) }
-        if isFull || self[senderProtocol].unidentified.count >= limits.halfOpenPerEndpoint,
+        if self[senderProtocol].unidentified.count >= limits.halfOpenPerEndpoint,
             let oldest = self[senderProtocol].removeOldestUnidentified()
         {
             return .acceptEvicting(oldest)
         }
-        if !isFull { return .accept }
+        guard count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint else {
+            return .accept
+        }
+        let idle = idleConnection(makingRoomAt: senderProtocol, use)
+        if let idle, !idle.hasSucceeded { return evict(idle) }
+        if let oldest = self[senderProtocol].removeOldestUnidentified() { return .acceptEvicting(oldest) }
         // This endpoint has less than its reserve, so the other one exceeds its share.
         if self[senderProtocol].present.count < limits.reserve,
             let oldest = self[senderProtocol.other].removeOldestUnidentified()
@@ -122,10 +122,10 @@ package struct ConnectionRegistry {
         makingRoomAt senderProtocol: SenderProtocol, _ use: (UInt64) -> Use
     ) -> IdleConnection? {
         let own = self[senderProtocol].idleConnection(use)
-        if let own, !own.hasDelivered { return own }
+        if let own, !own.hasSucceeded { return own }
         guard self[senderProtocol].present.count < limits.perEndpoint else { return own }
         let others = self[senderProtocol.other].idleConnection(use)
-        return others?.hasDelivered == false ? others : own ?? others
+        return others?.hasSucceeded == false ? others : own ?? others
     }
 
     /// Adds a new connection, as an unidentified one.
@@ -135,8 +135,8 @@ package struct ConnectionRegistry {
 
     /// Marks a connection as identified: its sender sent HELLO or a whole HTTP request.
     package mutating func identified(_ number: UInt64) {
-        tnp.unidentified.remove(number)
-        http.unidentified.remove(number)
+        tnp.identify(number)
+        http.identify(number)
     }
 
     /// Removes a closed connection.
@@ -158,16 +158,21 @@ extension ConnectionRegistry.SenderProtocol {
 }
 
 extension ConnectionRegistry.Book {
+    // The queues are compacted, so that one silent connection does not retain closed ones behind it.
+
     fileprivate mutating func append(_ number: UInt64) {
         present.insert(number)
         unidentified.insert(number)
         unidentifiedInOrder.append(number)
-        inOrder.append(number)
-        // Compacts the queues, so that one silent connection does not retain closed ones behind it.
         if unidentifiedInOrder.count > 2 * unidentified.count + 64 {
             unidentifiedInOrder.removeAll { !unidentified.contains($0) }
         }
-        if inOrder.count > 2 * present.count + 64 { inOrder.removeAll { !present.contains($0) } }
+    }
+
+    fileprivate mutating func identify(_ number: UInt64) {
+        guard unidentified.remove(number) != nil else { return }
+        identifiedInOrder.append(number)
+        if identifiedInOrder.count > 2 * present.count + 64 { identifiedInOrder.removeAll { !present.contains($0) } }
     }
 
     fileprivate mutating func remove(_ number: UInt64) {
@@ -184,21 +189,23 @@ extension ConnectionRegistry.Book {
         return nil
     }
 
-    /// Finds an idle connection among the oldest, preferably one without a delivered submission. Those that it examines
-    /// go to the end of the queue.
+    /// Finds an idle connection, preferably one without a success, which the caller then evicts. Examines those first that
+    /// were not examined for the longest time; the others go to the end of the queue.
     fileprivate mutating func idleConnection(
         _ use: (UInt64) -> ConnectionRegistry.Use
     ) -> ConnectionRegistry.IdleConnection? {
-        var afterDelivery: UInt64?
-        for _ in 0..<min(ConnectionRegistry.examinedForEviction, inOrder.count) {
-            guard let oldest = inOrder.popFirst(), present.contains(oldest) else { continue }
-            inOrder.append(oldest)
-            switch use(oldest) {
-            case .idle: return .init(number: oldest, hasDelivered: false)
-            case .idleAfterDelivery: afterDelivery = afterDelivery ?? oldest
+        var afterSuccess: UInt64?
+        var left = min(ConnectionRegistry.examinedForEviction, present.count - unidentified.count)
+        while left > 0, let number = identifiedInOrder.popFirst() {
+            guard present.contains(number) else { continue }
+            left -= 1
+            switch use(number) {
+            case .idle: return .init(number: number, hasSucceeded: false)
+            case .idleAfterSuccess: afterSuccess = afterSuccess ?? number
             case .busy: break
             }
+            identifiedInOrder.append(number)
         }
-        return afterDelivery.map { .init(number: $0, hasDelivered: true) }
+        return afterSuccess.map { .init(number: $0, hasSucceeded: true) }
     }
 }

@@ -18,12 +18,13 @@ package protocol SenderConnection: AnyObject {
     var lastRead: MonotonicTime { get }
     /// Whether the connection is closed or closing: nothing more can be sent.
     var isClosed: Bool { get }
-    /// Whether a submission on this connection was delivered.
-    var hasDelivered: Bool { get }
+    /// Whether a submission on this connection was delivered, or stored for delivery.
+    var hasSucceeded: Bool { get }
     /// Whether the node sent this sender a puzzle that differs from the one announced to all.
     var hasOwnPuzzle: Bool { get }
 
-    /// Whether the connection may be closed to make room: nothing is in flight, and the connection is at least `time` old.
+    /// Whether the connection may be closed to make room: nothing is in flight or arriving, and the sender sent HELLO, or
+    /// its connection began, at least `time` ago.
     func isIdle(minimumAge time: Duration) -> Bool
     /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)

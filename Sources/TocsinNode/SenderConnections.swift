@@ -67,17 +67,21 @@ final class SenderConnections: SenderHost {
             connections[oldest]?.evict(Self.busy("too many connections without HELLO or a request"))
             opened(connection)
         case .acceptEvictingIdle(let idle):
-            connections[idle]?.evict(GoAway(code: .idle, text: "too many connections, and this one was idle"))
+            let text = "too many connections, and this one was idle"
+            if mayLinger {
+                connections[idle]?.closeIdle(text)
+            } else {
+                connections[idle]?.evict(GoAway(code: .idle, text: text))
+            }
             opened(connection)
         case .reject:
             let goAway = Self.busy("too many connections")
-            if connections.count > registry.limits.connections + Self.maximumRejected {
-                connection.evict(goAway)
-            } else {
-                connection.reject(goAway)
-            }
+            if mayLinger { connection.reject(goAway) } else { connection.evict(goAway) }
         }
     }
+
+    /// Whether a connection that has lost its place may stay until its sender has read the last bytes.
+    private var mayLinger: Bool { connections.count <= registry.limits.connections + Self.maximumRejected }
 
     private static func busy(_ text: String) -> GoAway { GoAway(code: .busy, retryAfter: 10_000, text: text) }
 
@@ -89,7 +93,7 @@ final class SenderConnections: SenderHost {
 
     private func use(of number: UInt64) -> ConnectionRegistry.Use {
         guard let connection = connections[number], connection.isIdle(minimumAge: Self.minimumAge) else { return .busy }
-        return connection.hasDelivered ? .idleAfterDelivery : .idle
+        return connection.hasSucceeded ? .idleAfterSuccess : .idle
     }
 
     // MARK: Host of the connections

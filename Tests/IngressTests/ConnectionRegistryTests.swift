@@ -104,7 +104,7 @@ import Testing
             registry.identified(number)
         }
         let uses: [UInt64: ConnectionRegistry.Use] = [
-            1: .busy, 2: .idleAfterDelivery, 3: .idleAfterDelivery, 4: .idle, 5: .idle, 6: .busy,
+            1: .busy, 2: .idleAfterSuccess, 3: .idleAfterSuccess, 4: .idle, 5: .idle, 6: .busy,
         ]
         var evicted: [UInt64] = []
         for number in 7...10 as ClosedRange<UInt64> {
@@ -127,7 +127,7 @@ import Testing
             open(number, in: &registry)
             if number < 4 { registry.identified(number) }
         }
-        var uses: [UInt64: ConnectionRegistry.Use] = [1: .idleAfterDelivery, 2: .idle]
+        var uses: [UInt64: ConnectionRegistry.Use] = [1: .idleAfterSuccess, 2: .idle]
         #expect(open(5, in: &registry, use: { uses[$0] ?? .busy }) == .acceptEvictingIdle(2))
         #expect(open(6, in: &registry, use: { uses[$0] ?? .busy }) == .acceptEvicting(4))
         registry.identified(5)
@@ -136,6 +136,42 @@ import Testing
         registry.identified(6)
         registry.identified(7)
         #expect(open(8, in: &registry, use: { uses[$0] ?? .busy }) == .acceptEvictingIdle(1))
+    }
+
+    @Test func `a flood of silent connections evicts none that is idle`() {
+        var registry = registry(10, servesHTTP: false)
+        for number in 1...5 as ClosedRange<UInt64> {
+            open(number, in: &registry)
+            registry.identified(number)
+        }
+        for number in 6...10 as ClosedRange<UInt64> { open(number, in: &registry) }
+        for number in 11...100 as ClosedRange<UInt64> {
+            #expect(open(number, in: &registry, use: { _ in .idle }) == .acceptEvicting(number - 5))
+        }
+        #expect(registry.identifiedCount == 5 && registry.count == 10)
+    }
+
+    @Test func `neither unidentified connections nor closed ones keep an idle one from being found`() {
+        var registry = registry(100, servesHTTP: false)
+        for number in 1...100 as ClosedRange<UInt64> {
+            open(number, in: &registry)
+            if number > 40 { registry.identified(number) }
+        }
+        for number in 41...80 as ClosedRange<UInt64> { registry.closed(number) }
+        for number in 101...140 as ClosedRange<UInt64> {
+            #expect(open(number, in: &registry) == .accept)
+            registry.identified(number)
+            // Each request over HTTP says so again.
+            registry.identified(number)
+        }
+        #expect(registry.count == 100)
+        var examined: [UInt64] = []
+        let placement = registry.place(at: .tnp) {
+            examined.append($0)
+            return $0 == 90 ? .idle : .busy
+        }
+        #expect(placement == .acceptEvictingIdle(90))
+        #expect(examined == Array(81...90))
     }
 
     @Test func `an idle connection of the other endpoint makes room only within this endpoint's share`() {

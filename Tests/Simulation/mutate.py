@@ -102,10 +102,10 @@ MUTATIONS = [
         "            guard !bounds.isStored else { return .finish }\n            return bounded(Self.spread",
     ),
     (
-        "no row follows as the next probe",
-        "Sources/Delivery/Spool/DeliveryCore+Spool.swift",
-        "        lane.probeRow = nil\n        sendProbe(on: route, now)\n",
-        "        lane.probeRow = nil\n",
+        "the check of the ttl before an attempt is inverted",
+        "Sources/Delivery/DeliveryCore+Attempts.swift",
+        "if pending.expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }\n        guard let collapse",
+        "if !pending.expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }\n        guard let collapse",
     ),
     (
         "held rows are not released",
@@ -120,10 +120,10 @@ MUTATIONS = [
         "",
     ),
     (
-        "a probe never ends",
+        "the breaker stays open a hundred times as long",
         "Sources/Delivery/Breaker.swift",
-        "        if wasProbe { isProbing = false }\n",
-        "",
+        "openUntil = now + length * (1 + random / 5)",
+        "openUntil = now + length * 100 * (1 + random / 5)",
     ),
     (
         "a graceful stop removes stored envelopes",
@@ -176,8 +176,8 @@ MUTATIONS = [
     (
         "connections are not bounded",
         "Sources/Ingress/ConnectionRegistry.swift",
-        "let isFull = count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint",
-        "let isFull = count >= 10 * limits.connections",
+        "guard count >= limits.connections || self[senderProtocol].present.count >= limits.perEndpoint else {",
+        "guard count >= 10 * limits.connections else {",
     ),
     (
         "the first row of an earlier process is left out",

@@ -39,7 +39,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     package let senderProtocol = Admission.SenderProtocol.http
     package var circuit: CircuitID?
     package private(set) var isClosed = false
-    package private(set) var hasDelivered = false
+    package private(set) var hasSucceeded = false
     private var hasAnswered = false
     package let hasOwnPuzzle = false
 
@@ -153,7 +153,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     // MARK: Answers
 
     package func finished(_ request: UInt32, _ outcome: Outcome) {
-        if outcome.kind == .delivered { hasDelivered = true }
+        if outcome.kind == .delivered || outcome.kind == .queued { hasSucceeded = true }
         handle(request) { $0.finished(outcome, now: .now) }
     }
 

@@ -27,8 +27,9 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package let number: UInt64
     package let senderProtocol = Admission.SenderProtocol.tnp
     package var circuit: CircuitID?
-    package private(set) var hasDelivered = false
-    private let since = MonotonicTime.now
+    package private(set) var hasSucceeded = false
+    /// When HELLO arrived, or the connection began.
+    private var since = MonotonicTime.now
     package private(set) var lastRead = MonotonicTime.now
     package private(set) var hasOwnPuzzle = false
 
@@ -79,7 +80,10 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
             flushScheduled = true
             stream.loop.atEndOfTurn(self)
         }
-        if effects.isIdentified { host.identified(self) }
+        if effects.isIdentified {
+            since = .now
+            host.identified(self)
+        }
         // Delivers only after the output is queued: an outcome may come at once, and may close the connection.
         for (submission, app) in effects.submissions where !isClosed {
             host.deliver(submission, app: app.name, format: app.format, for: self)
@@ -143,7 +147,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package func isIdle(minimumAge time: Duration) -> Bool { session.isIdle && MonotonicTime.now - since >= time }
 
     package func finished(_ request: UInt32, _ outcome: Outcome) {
-        if outcome.kind == .delivered { hasDelivered = true }
+        if outcome.kind == .delivered || outcome.kind == .queued { hasSucceeded = true }
         perform { session, effects in session.finished(request, outcome, now: .now, &effects) }
     }
 

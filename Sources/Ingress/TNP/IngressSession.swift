@@ -219,8 +219,9 @@ package struct IngressSession {
         }
     }
 
-    /// Whether the sender is identified and waits for nothing: all its submissions in flight are stored.
-    var isIdle: Bool { phase == .identified && inFlight.count == queued.count }
+    /// Whether the sender is identified and waits for nothing: all its submissions in flight are stored, and no frame has
+    /// begun to arrive.
+    var isIdle: Bool { phase == .identified && inFlight.count == queued.count && frameSince == nil }
 
     /// Closes the connection with GOAWAY 4 (idle) once what is in flight is answered.
     mutating func closeIdle(_ text: String, _ effects: inout Effects) {

@@ -196,7 +196,7 @@ extension EventLoop {
     private func takeTurn() {
         guard !hasTurn else { return }
         hasTurn = true
-        simulation?.hasWork(self)
+        simulation?.enqueue(self)
     }
 
     /// Calls the socket's stream in the next turn.

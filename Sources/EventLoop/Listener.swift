@@ -51,7 +51,7 @@ package final class Listener {
         self.accepted = accepted
         if let simulation = loop.simulation {
             let simulated = SimulatedListener(on: loop) { socket in
-                socket.isAccepted()
+                socket.markConnected()
                 accepted(ByteStream(socket))
             }
             guard simulation.network.listen(at: endpoint, simulated) else {

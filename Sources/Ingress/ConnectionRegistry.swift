@@ -67,7 +67,7 @@ package struct ConnectionRegistry {
         var identifiedInOrder: Deque<UInt64> = []
     }
 
-    /// How many of the oldest connections are examined to find an idle one.
+    /// How many identified connections of an endpoint are examined for idleness, for each new one.
     package static let examinedForEviction = 32
 
     /// The limits; a reload may change them.

@@ -28,7 +28,7 @@ final class SimulatedPeer: @unchecked Sendable {
         let peer = simulation.process("peer")
         // The same for each input: what breaks shall break again.
         let moment = Duration.microseconds(100)
-        simulation.network.usual = SimulatedNetwork.Conditions(latency: moment...moment, splitPerMille: 0)
+        simulation.network.defaultConditions = SimulatedNetwork.Conditions(latency: moment...moment, splitPerMille: 0)
         loop = simulation.loop(in: process, name: "fuzzed")
         peerLoop = simulation.loop(in: peer, name: "peer")
         simulation.run(as: peer) {

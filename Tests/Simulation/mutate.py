@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts one bug at a time into a copy of the code, and runs fresh seeds of the simulation until one breaks a rule.
+"""Puts one bug at a time into a copy of the code, and runs the simulation, with seeds from 1 on, until a rule breaks.
 
   Tests/Simulation/mutate.py               all bugs, and first the code without one
   Tests/Simulation/mutate.py 3 17          those with these numbers; 0 is the code without a bug

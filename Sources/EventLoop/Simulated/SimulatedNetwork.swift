@@ -13,7 +13,7 @@ package final class SimulatedNetwork {
         /// How many of 1,000 writes arrive in two pieces.
         package var splitPerMille: Int
         /// Whether nothing arrives, and nothing says so.
-        package var isDown = false
+        package var dropsEverything = false
 
         /// - Parameters: as the properties of the same names.
         package init(latency: ClosedRange<Duration>, splitPerMille: Int = 50) {
@@ -35,7 +35,7 @@ package final class SimulatedNetwork {
     }
 
     /// The conditions of endpoints that have none of their own.
-    package var usual = Conditions(latency: .microseconds(50)...(.microseconds(200)))
+    package var defaultConditions = Conditions(latency: .microseconds(50)...(.microseconds(200)))
     /// The conditions by the listener's endpoint.
     package var conditions: [Endpoint: Conditions] = [:]
     /// Endpoints that stand for others, as a proxy of the network does: the first bytes that the listener gets are the
@@ -62,7 +62,7 @@ package final class SimulatedNetwork {
 
     // MARK: Listeners
 
-    /// - Returns: `nil` if a living process listens on this endpoint.
+    /// - Returns: `false` if a running process listens on this endpoint already.
     func listen(at endpoint: Endpoint, _ listener: SimulatedListener) -> Bool {
         if let present = listeners[endpoint], !present.process.isKilled { return false }
         listeners[endpoint] = listener
@@ -81,9 +81,9 @@ package final class SimulatedNetwork {
         lastNumber += 1
         let connection = SimulatedConnection(lastNumber, to: target, from: socket)
         socket.connection = connection
-        let conditions = self.conditions[target] ?? usual
+        let conditions = self.conditions[target] ?? defaultConditions
         let travel = random.duration(in: conditions.latency)
-        guard !conditions.isDown else { return }
+        guard !conditions.dropsEverything else { return }
         simulation.schedule(after: travel, in: simulation.background) { [self] in
             guard !socket.isClosed else { return }
             guard let listener = listeners[target], !listener.process.isKilled else {
@@ -106,14 +106,14 @@ package final class SimulatedNetwork {
 
     /// How long the next bytes on this connection travel; `nil` if they never arrive.
     func travelTime(on connection: SimulatedConnection) -> Duration? {
-        let conditions = self.conditions[connection.endpoint] ?? usual
-        if conditions.isDown || connection.isSilent { return nil }
+        let conditions = self.conditions[connection.endpoint] ?? defaultConditions
+        if conditions.dropsEverything || connection.isSilent { return nil }
         return random.duration(in: conditions.latency)
     }
 
     /// Whether the next write on this connection arrives in two pieces.
     func splits(on connection: SimulatedConnection) -> Bool {
-        random.happens(perMille: (conditions[connection.endpoint] ?? usual).splitPerMille)
+        random.happens(perMille: (conditions[connection.endpoint] ?? defaultConditions).splitPerMille)
     }
 
     func ended(_ connection: SimulatedConnection) {
@@ -133,23 +133,23 @@ package final class SimulatedConnection {
     package let number: Int
     /// The listener's endpoint.
     package let endpoint: Endpoint
-    /// Whether nothing that is sent from now on arrives.
-    package var isSilent = false
-    /// Until when nothing arrives; what is sent before arrives then.
+    /// Whether nothing arrives any more, including the bytes under way.
+    var isSilent = false
+    /// Until when bytes that are sent during the stall are held.
     package var stalledUntil: MonotonicTime?
-    private weak var dialler: SimulatedSocket?
+    private weak var dialingSide: SimulatedSocket?
     weak var listenerSide: SimulatedSocket?
 
     init(_ number: Int, to endpoint: Endpoint, from socket: SimulatedSocket) {
         self.number = number
         self.endpoint = endpoint
-        dialler = socket
+        dialingSide = socket
     }
 
     /// The process that listens, while it has not closed its side.
     package var listeningProcess: SimulatedProcess? { listenerSide?.isClosed == false ? listenerSide?.process : nil }
 
-    var sides: [SimulatedSocket] { [dialler, listenerSide].compactMap(\.self) }
+    var sides: [SimulatedSocket] { [dialingSide, listenerSide].compactMap(\.self) }
 
     /// Ends the connection at both sides, which lose what is under way.
     package func reset() { for side in sides { side.fail("Connection reset by peer") } }

@@ -186,5 +186,5 @@ final class SimulatedSocket {
     }
 
     /// The listener's side is connected from the start.
-    func isAccepted() { isConnected = true }
+    func markConnected() { isConnected = true }
 }

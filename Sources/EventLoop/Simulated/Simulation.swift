@@ -20,7 +20,7 @@ package final class Simulation: @unchecked Sendable {
     /// The process whose code runs, or ran last.
     package private(set) var current: SimulatedProcess { didSet { clocks.skew = current.clockSkew } }
     /// The number of turns of all loops so far.
-    package private(set) var turns: UInt64 = 0
+    package private(set) var steps: UInt64 = 0
     /// Called after each turn of a loop and each event, with the simulation between two steps.
     package var afterStep: (() -> Void)?
 
@@ -56,7 +56,7 @@ package final class Simulation: @unchecked Sendable {
         // Not 0: code may subtract from the time.
         let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
         clocks = SimulatedClocks(monotonic: start, unix: unix)
-        background = SimulatedProcess("simulation", random: SimulatedRandomNumbers(seed: seed, name: "simulation"))
+        background = SimulatedProcess(random: SimulatedRandomNumbers(seed: seed, name: "simulation"))
         current = background
         network = SimulatedNetwork(self, random: SimulatedRandomNumbers(seed: seed, name: "network"))
         SimulatedClocks.inUse = clocks
@@ -69,7 +69,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// A new process. Its random numbers depend on its name only, so that other processes can be left out.
     package func process(_ name: String) -> SimulatedProcess {
-        SimulatedProcess(name, random: SimulatedRandomNumbers(seed: seed, name: name))
+        SimulatedProcess(random: SimulatedRandomNumbers(seed: seed, name: name))
     }
 
     /// A source of random numbers that depends on the seed and this name only.
@@ -101,8 +101,8 @@ package final class Simulation: @unchecked Sendable {
         events.insert(Event(time: time, serial: lastSerial, process: process ?? current, body: body))
     }
 
-    /// Gives a loop a turn.
-    func hasWork(_ loop: EventLoop) { busy.append(loop) }
+    /// Queues a loop for its next turn.
+    func enqueue(_ loop: EventLoop) { busy.append(loop) }
 
     /// Ends a process at once, as SIGKILL does: nothing of it runs again, and its peers see its connections end.
     package func kill(_ process: SimulatedProcess) {
@@ -127,14 +127,15 @@ package final class Simulation: @unchecked Sendable {
                 clocks.monotonic = max(now, next.time)
                 guard !next.process.isKilled else { continue }
                 run(as: next.process, next.body)
-                afterStep?()
+                steps += 1
                 turnsSinceEvent = 0
+                afterStep?()
             } else if !busy.isEmpty {
                 let loop = busy.removeFirst()
                 guard let process = loop.simulated, !process.isKilled else { continue }
                 run(as: process) { loop.runTurn() }
                 clocks.monotonic = now + Self.turnTime
-                turns += 1
+                steps += 1
                 turnsSinceEvent += 1
                 precondition(turnsSinceEvent < Self.longestSpin, "a loop spins")
                 afterStep?()
@@ -152,12 +153,10 @@ package final class Simulation: @unchecked Sendable {
     package func pause() { isPaused = true }
 }
 
-/// What the loops of a simulation count as one process: what is killed together.
+/// Loops that are killed together, like a process of an operating system.
 package final class SimulatedProcess: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
-    /// The name, for traces.
-    package let name: String
     /// Whether the process was killed.
     package fileprivate(set) var isKilled = false
     /// Whether its machine has power. Without, it does not even refuse connections. Set it when the machine is on again.
@@ -166,15 +165,12 @@ package final class SimulatedProcess: @unchecked Sendable {
     package var clockSkew: Int64 = 0
     /// The process's source of randomness.
     var random: SimulatedRandomNumbers
-    /// Calls ``atOperation`` before this many further operations; `nil` for never.
+    /// How many more operations run before ``atOperation`` is called; `nil` for no call.
     package var operationsLeft: Int?
     /// Called, once, before an operation of the process.
     package var atOperation: (() -> Void)?
 
-    fileprivate init(_ name: String, random: SimulatedRandomNumbers) {
-        self.name = name
-        self.random = random
-    }
+    fileprivate init(random: SimulatedRandomNumbers) { self.random = random }
 
     /// Counts an operation whose effect others can see: a write to the network or to a disk.
     /// - Returns: whether it has an effect; `false` if the process has been killed.
@@ -192,10 +188,9 @@ package struct SimulatedRandomNumbers: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
     init(seed: UInt64, name: String) {
-        // FNV-1a.
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        state = seed ^ hash
+        var hash = FNV1a()
+        hash.add(name.utf8)
+        state = seed ^ hash.value
         state = next()
     }
 

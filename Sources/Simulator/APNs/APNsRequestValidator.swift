@@ -31,8 +31,8 @@ struct APNsRequestValidator {
     /// Common name of the client certificate that a provider may use instead of a token. It is valid only for the topic
     /// in its name.
     let certificateName: String
-    /// When the current provider token came for the first time, in Unix time.
-    private var lastUpdate: Int64?
+    /// When the current provider token was issued, and when it came for the first time, in Unix time.
+    private var lastUpdate: (issued: Int64, received: Int64)?
     private var lastToken: String?
     private var tokenHashes: Set<Int> = []
     private static let mostTokenHashes = 100_000
@@ -91,11 +91,13 @@ struct APNsRequestValidator {
         guard now - issued <= Self.tokenLifetime else { return .refused(403, "ExpiredProviderToken") }
         if lastToken != authorization {
             if tokenHashes.count < Self.mostTokenHashes { tokenHashes.insert(authorization.hashValue) }
-            if let lastUpdate, (0..<Self.shortestRenewal).contains(now - lastUpdate) {
+            if let lastUpdate, abs(issued - lastUpdate.issued) < Self.shortestRenewal,
+                abs(now - lastUpdate.received) < Self.shortestRenewal
+            {
                 return .refused(429, "TooManyProviderTokenUpdates")
             }
             lastToken = authorization
-            lastUpdate = now
+            lastUpdate = (issued, now)
         }
         return nil
     }

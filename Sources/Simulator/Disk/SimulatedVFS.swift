@@ -17,6 +17,8 @@ enum SimulatedVFS {
     /// What SQLite can do with an open file; SQLite keeps the pointer. Unsafe for the same reason.
     nonisolated(unsafe) private static let methods = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
 
+    /// SQLITE_IOERR_SHORT_READ, a macro that Swift does not import.
+    private static let shortRead = SQLITE_IOERR | (2 << 8)
     /// The Julian day of 1970-01-01, in milliseconds.
     private static let unixEpoch: Int64 = 210_866_760_000_000
 
@@ -144,9 +146,9 @@ enum SimulatedVFS {
             }
         }
         guard available < count else { return SQLITE_OK }
-        // SQLite asks for zeros after a short read.
+        // "The sqlite3_io_methods object": SQLite asks for zeros after a short read.
         memset(target + available, 0, count - available)
-        return SQLITE_IOERR | (2 << 8)
+        return shortRead
     }
 
     private static func lock(_ handle: SimulatedDisk.Handle, _ level: Int32) -> Int32 {

@@ -15,7 +15,7 @@ final class AnswerWatch {
         /// Streams that the node has reset, whose answers it ignores.
         var reset: Set<Int32> = []
         /// Whether the node has closed the connection, and reads no answers.
-        var isLeft = false
+        var isClosedByNode = false
         var isEndedByService = false
     }
 
@@ -42,7 +42,9 @@ final class AnswerWatch {
 
     /// The request that a service is processing, on this stream, has this envelope.
     func accepted(_ envelope: String, stream: Int32) {
-        guard let watched = connections[current], !watched.isLeft, !watched.reset.contains(stream) else { return }
+        guard let watched = connections[current], !watched.isClosedByNode, !watched.reset.contains(stream) else {
+            return
+        }
         connections[current]?.awaited[stream] = envelope
     }
 
@@ -68,11 +70,11 @@ final class AnswerWatch {
         case .read(_, byListener: true): current = number
         case .sent: break
         case .closed(byListener: false):
-            connections[number]?.isLeft = true
+            connections[number]?.isClosedByNode = true
             if connections[number]?.isEndedByService == true { connections[number] = nil }
         case .closed(byListener: true):
             connections[number]?.isEndedByService = true
-            if connections[number]?.isLeft == true { connections[number] = nil }
+            if connections[number]?.isClosedByNode == true { connections[number] = nil }
         }
     }
 }

@@ -98,18 +98,16 @@ struct BenchSimulate: AsyncParsableCommand {
         weather.schedule(plan) { recorder.record($0) }
         senders.start()
         let simulation = world.simulation
-        simulation.afterStep = { [until] in
-            if world.judge.violation != nil || until.map({ simulation.turns >= $0 }) == true { simulation.pause() }
-        }
-        func isOver() -> Bool { world.judge.violation != nil || until.map { simulation.turns >= $0 } == true }
+        let isOver = { [until] in world.judge.violation != nil || until.map { simulation.steps >= $0 } == true }
+        simulation.afterStep = { if isOver() { simulation.pause() } }
         while world.elapsed < length, !isOver() { Self.runMinute(of: simulation) }
-        if !isOver() { drain(world, senders) }
+        drain(world, senders, isOver)
         let real = ContinuousClock.now - began
         print(world, senders, attackers, recorder, plan, real)
         guard let violation = world.judge.violation else { return true }
         Terminal.error(
-            "seed \(seed), step \(simulation.turns), at \(WeatherEvent.text(world.elapsed)): \(violation)\n"
-                + "see it again, with the same options and --until \(simulation.turns) --trace FILE"
+            "seed \(seed), step \(simulation.steps), at \(WeatherEvent.text(world.elapsed)): \(violation)\n"
+                + "see it again, with the same options and --until \(simulation.steps) --trace FILE"
         )
         if report {
             let faults = plan.last { $0.start < world.elapsed }?.number ?? 0
@@ -127,14 +125,14 @@ struct BenchSimulate: AsyncParsableCommand {
         alarm(0)
     }
 
-    /// The weather clears: everything must come to its end.
-    private func drain(_ world: SimulatedWorld, _ senders: SimulatedSenders) {
+    /// The weather clears: everything must come to its end, unless the run is over.
+    private func drain(_ world: SimulatedWorld, _ senders: SimulatedSenders, _ isOver: () -> Bool) {
         senders.isActive = false
         // Faults that began near the end last up to 15 minutes, and the longest timeout of a sender is 30.
-        for _ in 0..<75 where world.judge.violation == nil { Self.runMinute(of: world.simulation) }
-        senders.ringEveryPhone()
-        for _ in 0..<15 where world.judge.violation == nil { Self.runMinute(of: world.simulation) }
-        guard world.judge.violation == nil else { return }
+        for _ in 0..<75 where !isOver() { Self.runMinute(of: world.simulation) }
+        if !isOver() { senders.ringEveryPhone() }
+        for _ in 0..<15 where !isOver() { Self.runMinute(of: world.simulation) }
+        guard !isOver() else { return }
         if senders.waiting > 0 { world.judge.violated("\(senders.waiting) senders still wait for an outcome") }
         if world.connections.open > 0 {
             world.judge.violated("\(world.connections.open) submissions have no outcome on connections that live")
@@ -152,12 +150,12 @@ struct BenchSimulate: AsyncParsableCommand {
             """
             seed \(seed): \(WeatherEvent.text(world.elapsed)) in \(Terminal.number(seconds, digits: 1)) s, \
             \(Terminal.number(factor, digits: 0)) × real time; \(plan.count) faults, \(world.kills) kills, \
-            \(world.simulation.turns) steps
+            \(world.simulation.steps) steps
               \(world.judge.envelopes) envelopes, \(world.judge.delivered) received, \(world.judge.repeated) twice; \
             outcomes \(senders.outcomes.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")); \
             \(attackers.connections) attacking connections, \(attackers.unknownTokens) unknown tokens
               longest wait \(WeatherEvent.text(senders.longestWait)), \
-            among attacks only \(WeatherEvent.text(senders.longestFairWait)); trace \(trace.hash)
+            among attacks only \(WeatherEvent.text(senders.longestBoundedWait)); trace \(trace.hash)
             """)
     }
 }

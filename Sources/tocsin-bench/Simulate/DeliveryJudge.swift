@@ -99,7 +99,7 @@ final class DeliveryJudge {
             }
         case .rejected:
             record.fate = .refused
-            // After unknown fates, the next pause is as long as all earlier ones together.
+            // After unknown fates, the next pause is as long as all earlier ones together, and up to a quarter longer.
             let age = (simulation.now - record.made).components.seconds
             if outcome.reason != .ttlRanOut || !mayBeDropped(record, within: max(Self.longestPause, age * 5 / 4)) {
                 violated("REJECTED \(name) without a cause: \(outcome.reason)")
@@ -149,7 +149,7 @@ final class DeliveryJudge {
     // MARK: The node
 
     /// The node has ended. It cannot know any longer what it has not told a sender, or not flushed.
-    /// - Parameter flush: all answers that it had read before are on the disk.
+    /// - Parameter flush: every answer that it has read before this time is on the disk.
     func nodeEnded(flush: MonotonicTime) {
         for (name, record) in records {
             if let answered = record.answered, record.fate == .pending || answered >= flush {

@@ -48,7 +48,7 @@ final class ServiceJudge {
     /// The node's wall clock has been moved, for however short a time.
     func clockMoved() { clockWasWrongUntil = simulation.now + Self.tokenLifetime }
 
-    /// A service has refused a request for the sake of its device token.
+    /// A service has refused a request because of its device token.
     func refused() {
         let now = simulation.now
         refusals.append(now)
@@ -58,7 +58,7 @@ final class ServiceJudge {
         // What was admitted in the window, and what has waited since before it; Apple is asked in both environments.
         let most = 2 * (Self.burst * (starts.count + 1) + Self.perMinute * (minutes + Self.longestWait))
         if refusals.count > most {
-            violated("\(refusals.count) refused device tokens in \(minutes) minutes, of at most \(most)")
+            violated("\(refusals.count) device tokens refused in \(minutes) minutes; the limit is \(most)")
         }
     }
 

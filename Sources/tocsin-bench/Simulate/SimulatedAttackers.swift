@@ -3,7 +3,7 @@
 import EventLoop
 import TNP
 
-/// Senders that want the node's harm. Each lives on a circuit of its own.
+/// Senders that want the node's harm. Each connection has its own circuit.
 final class SimulatedAttackers: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 

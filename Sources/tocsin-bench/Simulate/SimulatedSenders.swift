@@ -22,14 +22,14 @@ final class SimulatedSenders: @unchecked Sendable {
     var isActive = true
     /// Submissions whose outcome the sender awaits.
     private(set) var waiting = 0
-    /// The longest time from a submission to its first outcome, with all retries.
+    /// The longest time from a submission to DELIVERED, with all retries.
     private(set) var longestWait = Duration.zero
     /// The longest time from a submission to its outcome while there were attacks only.
-    private(set) var longestFairWait = Duration.zero
+    private(set) var longestBoundedWait = Duration.zero
     private(set) var outcomes: [String: Int] = [:]
 
     /// How long an honest sender waits at most while there are attacks only.
-    private static let fairWait = Duration.seconds(120)
+    private static let longestAllowedWait = Duration.seconds(120)
 
     /// - Parameter pace: the average time between two notifications of one desktop.
     init(_ world: SimulatedWorld, pace: Duration) {
@@ -56,7 +56,7 @@ final class SimulatedSenders: @unchecked Sendable {
         }
     }
 
-    /// Rings each phone once more. Nothing excuses the node if one of them does not ring.
+    /// Rings each phone once more, with envelopes that neither expire nor are replaced: each must arrive.
     func ringEveryPhone() {
         world.simulation.run(as: world.sendersProcess) {
             for phone in world.phones { ring(phone.number, mustArrive: true) }
@@ -64,9 +64,9 @@ final class SimulatedSenders: @unchecked Sendable {
     }
 
     private func ring(_ index: Int, mustArrive: Bool = false) {
-        // The node accepts unsigned notifications from these desktops, and those of the HTTP API are unsigned.
+        // Every third phone's sender does not sign, so it may also use the HTTP API.
         if !mustArrive, index.isMultiple(of: 3), random.happens(perMille: 300) { return ringByHTTP(index) }
-        let envelope = nextEnvelope(to: world.phones[index])
+        let envelope = nextEnvelope(to: world.phones[index], mustArrive: mustArrive)
         let name = String(decoding: envelope.iv, as: UTF8.self)
         let acceptQueued = random.happens(perMille: 700)
         let key = index.isMultiple(of: 3) ? nil : key(of: index)
@@ -74,13 +74,14 @@ final class SimulatedSenders: @unchecked Sendable {
         world.judge.made(envelope, named: name)
         waiting += 1
         let began = world.simulation.now
-        let isFair =
-            WeatherEvent.isHonestTime(at: world.elapsed) && WeatherEvent.isHonestTime(at: world.elapsed + Self.fairWait)
+        let isBounded =
+            WeatherEvent.boundsWaits(at: world.elapsed)
+            && WeatherEvent.boundsWaits(at: world.elapsed + Self.longestAllowedWait)
         // Long enough to notice that a sender waits for too long.
         let timeout =
             mustArrive
             ? .seconds(600)
-            : random.duration(in: (isFair ? Self.fairWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
+            : random.duration(in: (isBounded ? Self.longestAllowedWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
         _ = Task(executorPreference: loop) { [self] in
             do {
                 let outcome = try await client.submit(
@@ -90,14 +91,14 @@ final class SimulatedSenders: @unchecked Sendable {
                 outcomes["\(outcome.kind)", default: 0] += 1
                 let wait = world.simulation.now - began
                 if outcome.kind == .delivered { longestWait = max(longestWait, wait) }
-                if isFair { waited(wait, for: name) }
+                if isBounded { waited(wait, for: name) }
                 if mustArrive, outcome.kind != .delivered, outcome.kind != .queued {
                     world.judge.violated("\(outcome.kind) \(name) although no fault is left: \(outcome.reason)")
                 }
             } catch {
                 world.judge.abandoned(name)
                 outcomes["none", default: 0] += 1
-                if isFair { waited(world.simulation.now - began, for: name) }
+                if isBounded { waited(world.simulation.now - began, for: name) }
                 if mustArrive { world.judge.violated("no outcome of \(name) although no fault is left") }
             }
             waiting -= 1
@@ -106,8 +107,8 @@ final class SimulatedSenders: @unchecked Sendable {
 
     /// A sender has waited for an outcome while there were attacks only.
     private func waited(_ time: Duration, for name: String) {
-        longestFairWait = max(longestFairWait, time)
-        if time > Self.fairWait {
+        longestBoundedWait = max(longestBoundedWait, time)
+        if time > Self.longestAllowedWait {
             world.judge.violated("\(name) waited \(time.components.seconds) s although there were attacks only")
         }
     }
@@ -140,8 +141,10 @@ final class SimulatedSenders: @unchecked Sendable {
         return key
     }
 
-    /// - Parameter isPlain: whether to leave out what the HTTP API cannot express.
-    private func nextEnvelope(to phone: SimulatedPhone, isPlain: Bool = false) -> Envelope {
+    /// - Parameters:
+    ///   - isPlain: whether to leave out what the HTTP API cannot express.
+    ///   - mustArrive: whether it neither expires nor is replaced.
+    private func nextEnvelope(to phone: SimulatedPhone, isPlain: Bool = false, mustArrive: Bool = false) -> Envelope {
         lastNumber += 1
         let digits = String(lastNumber)
         let iv = Array((String(repeating: "0", count: 16 - digits.count) + digits).utf8)
@@ -157,8 +160,9 @@ final class SimulatedSenders: @unchecked Sendable {
             }
             return try Envelope(
                 magic: phone.magic, deviceToken: phone.deviceToken[...], iv: iv[...], ciphertext: ciphertext[...],
-                ttl: ttl,
-                priority: random.happens(perMille: 300) ? .conservePower : .immediate, collapseID: collapseID,
+                ttl: mustArrive ? Envelope.maximumTTL : ttl,
+                priority: random.happens(perMille: 300) ? .conservePower : .immediate,
+                collapseID: mustArrive ? nil : collapseID,
                 format: .pipe)
         } catch {
             // An error in this function: the simulation cannot continue.

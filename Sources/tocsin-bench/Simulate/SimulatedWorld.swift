@@ -24,14 +24,14 @@ final class SimulatedWorld: @unchecked Sendable {
     let connections: ConnectionJudge
     let serviceJudge: ServiceJudge
     let services: SimulatedServices
-    /// Decides what happens to senders and phones.
+    /// Decides what the world leaves open: the phones, and which connections a fault resets.
     var random: SimulatedRandomNumbers
     private let directory: String
     private let servicesProcess: SimulatedProcess
     private let servicesLoop: EventLoop
     let sendersProcess: SimulatedProcess
     let sendersLoop: EventLoop
-    /// The running node; `nil` while its machine is off.
+    /// The running node; `nil` while there is none.
     private(set) var node: (process: SimulatedProcess, loop: EventLoop, node: Node)?
     private var starts = 0
     /// The number of failed starts in a row while the disk was in order.
@@ -55,7 +55,7 @@ final class SimulatedWorld: @unchecked Sendable {
     /// The most connections that the node may have open.
     static let mostConnections = 200
 
-    /// A fault of the disk may still have an effect on the first start after it.
+    /// How many failed starts in a row break a rule. A fault of the disk may still have an effect on the first.
     private static let mostFailedStarts = 3
 
     /// Small efforts, because searches take real time.
@@ -334,13 +334,13 @@ final class SimulatedWorld: @unchecked Sendable {
             return connection.listeningProcess === node.process
         }
         if open > Self.mostConnections {
-            judge.violated("\(open) connections are open, of at most \(Self.mostConnections)")
+            judge.violated("\(open) connections are open; the limit is \(Self.mostConnections)")
         }
         if let node {
             simulation.run(as: node.process) {
                 _ = Task(executorPreference: node.loop) { [self] in
                     for table in await node.node.tables where table.entries > table.bound {
-                        judge.violated("\(table.entries) \(table.name), of at most \(table.bound)")
+                        judge.violated("\(table.entries) \(table.name); the limit is \(table.bound)")
                     }
                 }
             }

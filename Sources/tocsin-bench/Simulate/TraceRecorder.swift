@@ -11,8 +11,7 @@ import Time
 final class TraceRecorder {
     private let simulation: Simulation
     private let file: UnsafeMutablePointer<FILE>?
-    // FNV-1a.
-    private var state: UInt64 = 0xcbf2_9ce4_8422_2325
+    private var events = FNV1a()
 
     init(path: String?, simulation: Simulation) throws {
         self.simulation = simulation
@@ -23,17 +22,13 @@ final class TraceRecorder {
     deinit { if let file { fclose(file) } }
 
     /// The hash of all events.
-    var hash: String { String(state, radix: 16) }
-
-    private func add(_ bytes: some Sequence<UInt8>) {
-        for byte in bytes { state = (state ^ UInt64(byte)) &* 0x100_0000_01b3 }
-    }
+    var hash: String { String(events.value, radix: 16) }
 
     /// Records a line.
     func record(_ text: String) {
-        add("\(simulation.now.nanoseconds) \(text)".utf8)
+        events.add("\(simulation.now.nanoseconds) \(text)".utf8)
         guard let file else { return }
-        fputs("\(simulation.turns) \(simulation.now.nanoseconds) \(text)\n", file)
+        fputs("\(simulation.steps) \(simulation.now.nanoseconds) \(text)\n", file)
     }
 
     /// Records an event of the network.
@@ -41,10 +36,10 @@ final class TraceRecorder {
         switch event {
         case .opened: record("\(connection.number) \(connection.endpoint) opened")
         case .closed(let byListener):
-            record("\(connection.number) \(connection.endpoint) closed by \(byListener ? "listener" : "dialler")")
+            record("\(connection.number) \(connection.endpoint) closed by \(byListener ? "listener" : "dialer")")
         case .sent: break
         case .read(let bytes, let byListener):
-            add(bytes)
+            events.add(bytes)
             record("\(connection.number) \(connection.endpoint) \(byListener ? "<" : ">") \(bytes.count) bytes")
         }
     }

@@ -95,12 +95,12 @@ final class WeatherStation {
             world.apply(faults(of: platform), to: platform)
             var conditions = SimulatedWorld.serviceConditions
             if has(.slowNetwork, platform) { conditions.latency = .milliseconds(200)...(.seconds(8)) }
-            conditions.isDown = has(.lostNetwork, platform)
+            conditions.dropsEverything = has(.lostNetwork, platform)
             world.simulation.network.conditions[SimulatedWorld.endpoint(of: platform)] = conditions
         }
         var conditions = SimulatedWorld.torConditions
         if has(.slowSenders) { conditions.latency = .milliseconds(500)...(.seconds(20)) }
-        conditions.isDown = has(.lostSenders)
+        conditions.dropsEverything = has(.lostSenders)
         for endpoint in SimulatedWorld.endpointsForSenders {
             world.simulation.network.conditions[endpoint] = conditions
         }

@@ -48,11 +48,11 @@ struct WeatherEvent: CustomStringConvertible {
         return "\(seconds / 86_400)d \(time.joined(separator: ":"))"
     }
 
-    /// In the last 90 minutes of 6 hours there are attacks only; after the first 45 of them the last fault has ended.
-    private static func isFair(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 16_200 }
+    /// In the last 90 minutes of 6 hours only attacks begin. Other faults end within 15 of them; 30 more let the node recover.
+    private static func hasOnlyAttacks(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 16_200 }
 
-    /// Whether an honest sender gets its due at this time.
-    static func isHonestTime(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 18_900 }
+    /// Whether an honest sender must not wait for longer than a bound at this time.
+    static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 18_900 }
 
     /// The faults of some days, from the seed alone.
     /// - Parameter calm: the average time between two faults.
@@ -65,7 +65,7 @@ struct WeatherEvent: CustomStringConvertible {
             // Between nothing and twice the average, most often near it.
             time += calm * (Double.random(in: 0..<1, using: &random) + Double.random(in: 0..<1, using: &random))
             guard time < length else { return events }
-            let kinds = isFair(at: time) ? Kind.attacks : Kind.allCases
+            let kinds = hasOnlyAttacks(at: time) ? Kind.attacks : Kind.allCases
             let kind = kinds[Int(random.next() % UInt64(kinds.count))]
             let longest: Duration =
                 switch kind {

@@ -38,7 +38,7 @@ import Time
             let events = plan()
             precondition(events.map(\.description) == plan().map(\.description))
             precondition(events.map(\.number) == Array(1...events.count) && events.count > 300)
-            for event in events where WeatherEvent.isHonestTime(at: event.start + event.length) {
+            for event in events where WeatherEvent.boundsWaits(at: event.start + event.length) {
                 precondition(WeatherEvent.Kind.attacks.contains(event.kind), "\(event)")
             }
         }

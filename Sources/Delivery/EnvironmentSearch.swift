@@ -4,7 +4,8 @@ import Providers
 import TNP
 
 /// Finds out which of Apple's two environments knows a device token: if one does not, the other is asked once (Apple,
-/// "Handling notification responses from APNs": BadDeviceToken also means the wrong environment).
+/// "Handling notification responses from APNs": BadDeviceToken also means the wrong environment). Later attempts stay with
+/// the other one: Apple would count each repeated refusal against the node.
 struct EnvironmentSearch {
     /// The environment to ask; `nil` for the environment of the sender's magic.
     private var home: Magic?
@@ -29,16 +30,12 @@ struct EnvironmentSearch {
         after effect: Disposition.TokenEffect, from asked: Magic, maySwitch: (_ other: Magic) -> Bool
     ) -> Bool {
         switch effect {
-        case .none:
-            // The other environment gave no answer about the token: the next attempt asks both again.
-            if hasSwitched { reset() }
-            return false
         case .unknownInEnvironment:
             guard !hasSwitched, let other = asked.otherEnvironment, maySwitch(other) else { return false }
             hasSwitched = true
             home = other
             return true
-        case .accepted, .paused, .otherApp, .gone: return false
+        case .none, .accepted, .paused, .otherApp, .gone: return false
         }
     }
 

@@ -42,7 +42,7 @@ package struct ConnectionRegistry {
 
     /// How a connection is currently used.
     package enum Use {
-        /// A submission is in flight or arriving, or the connection is new or about to close.
+        /// A submission awaits its first answer or has begun to arrive, or the connection is new or about to close.
         case busy
         /// Idle, after at least one submission was delivered, or stored for delivery.
         case idleAfterSuccess

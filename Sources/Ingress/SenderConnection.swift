@@ -23,8 +23,8 @@ package protocol SenderConnection: AnyObject {
     /// Whether the node sent this sender a puzzle that differs from the one announced to all.
     var hasOwnPuzzle: Bool { get }
 
-    /// Whether the connection may be closed to make room: nothing is in flight or arriving, and the sender sent HELLO, or
-    /// its connection began, at least `time` ago.
+    /// Whether the connection may be closed to make room: no submission awaits its first answer, none has begun to arrive,
+    /// and HELLO came, or over HTTP the connection began, at least `time` ago.
     func isIdle(minimumAge time: Duration) -> Bool
     /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)

@@ -71,8 +71,8 @@ ANSWERS = [
           b'google.firebase.fcm.v1.FcmError","errorCode":"UNREGISTERED"}]}}'),
 ]
 TEXTS = [
-    b"BisqMessageAndroid|descriptor|01234567890123456789012345678901|" + b"t" * 160,
-    b"BisqMessageiOS|iPhone|01234567890123456789012345678901|" + b"ab" * 32,
+    b"android|descriptor|01234567890123456789012345678901|" + b"t" * 160,
+    b"iOS|iPhone|01234567890123456789012345678901|" + b"ab" * 32,
     b"handle:" + b"0f" * 32, b"127.0.0.1:7077", b"unix:/run/tor/ctl", b"[::1]:443",
     b"2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid.onion",
 ]
@@ -124,7 +124,8 @@ def seeds(target):
     if target == "client":
         return [b"\1\2" + operation(welcome) + b"\2" + operation(stream) for stream in short]
     if target == "answers":
-        return [bytes([status >> 2, status & 3]) + b"\x02" + b"30" + b"\0\0\0" + body for status, body in ANSWERS]
+        bodies = ANSWERS + [(200, stream) for stream in short]
+        return [bytes([status >> 2, status & 3]) + b"\x02" + b"30" + b"\0\0\0" + body for status, body in bodies]
     if target == "toml":
         return [file.read_bytes() for file in [*(ROOT / "Docs/examples").glob("*.toml"), ROOT / "Packaging/tocsin.toml"]]
     if target == "spool":

@@ -86,7 +86,10 @@ private func use(_ message: Message) {
     decoder.append(written.span.bytes)
     do {
         while let frame = try decoder.next() { _ = try Message(frame) }
-    } catch { fatalError("what was written is not readable: \(error)") }
+    } catch {
+        // A crash is how a fuzz target reports what it has found.
+        fatalError("what was written is not readable: \(error)")
+    }
 }
 
 private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
@@ -179,7 +182,10 @@ private func finalOutcomes(in output: [UInt8], _ decoder: inout FrameDecoder) ->
             default: break
             }
         }
-    } catch { fatalError("the node sends a broken frame: \(error)") }
+    } catch {
+        // A crash is how a fuzz target reports what it has found.
+        fatalError("the node sends a broken frame: \(error)")
+    }
     return requests
 }
 

@@ -177,7 +177,7 @@ final class SimulatedSocket {
         loop.addReady(self)
     }
 
-    /// Calls the stream's handlers for what is ready. What is still ready then, the next turn calls them for again.
+    /// Calls the stream's handlers for what is ready. If something is still ready then, the next turn calls them again.
     func callStream() {
         isReportScheduled = false
         if wantsWrite, isWritable, !isClosed { stream?.simulatedWritable() }

@@ -5,7 +5,7 @@ import Simulator
 import TNP
 import Time
 
-/// Checks what phones receive and what senders are told; reports the first broken rule.
+/// Checks what phones receive and what the node tells senders, and reports the first broken rule.
 final class DeliveryJudge {
     /// What a sender knows of an envelope.
     enum Fate: Equatable { case pending, queued, delivered, refused, abandoned }

@@ -3,10 +3,10 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser-dev libsqlite3-dev \
-  libqrencode-dev libpng-dev libjemalloc-dev pkg-config
+  libqrencode-dev libpng-dev libhiredis-dev libjemalloc-dev pkg-config
 RUNTIME := tor
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
-  zbar-tools default-jdk-headless prometheus chromium
+  zbar-tools default-jdk-headless prometheus chromium redis-tools
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
   libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java

@@ -38,6 +38,7 @@ let package = Package(
         .systemLibrary(name: "CSwiftConcurrency"),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
@@ -63,6 +64,15 @@ let package = Package(
             swiftSettings: ours),
         .target(
             name: "HTTP1", dependencies: ["EventLoop", "Cryptography", "Time", "CHTTPParser"], swiftSettings: ours),
+        .target(
+            name: "Redis",
+            dependencies: [
+                "EventLoop", "Cryptography", "Time", "CHiredis",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
+            swiftSettings: ours),
+        .target(
+            name: "Cluster", dependencies: ["Redis", "EventLoop", "Cryptography", "Time"], swiftSettings: ours),
         .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
@@ -100,7 +110,7 @@ let package = Package(
         .target(
             name: "NodeConfiguration",
             dependencies: [
-                "TNP", "Admission", "Delivery", "Providers", "Tor", "EventLoop", "Cryptography",
+                "TNP", "Admission", "Cluster", "Delivery", "Providers", "Tor", "EventLoop", "Cryptography",
                 .product(name: "TOMLKit", package: "TOMLKit"), .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
@@ -121,8 +131,8 @@ let package = Package(
         .target(
             name: "Diagnostics",
             dependencies: [
-                "NodeConfiguration", "Providers", "HTTP2", "Tor", "Store", "TNP", "Admission", "Delivery", "EventLoop",
-                "Cryptography", "Time",
+                "NodeConfiguration", "Providers", "HTTP2", "Tor", "Store", "TNP", "Admission", "Cluster", "Delivery",
+                "EventLoop", "Cryptography", "Time",
             ],
             swiftSettings: ours),
         .target(
@@ -130,7 +140,7 @@ let package = Package(
             dependencies: [
                 "TNP", "EventLoop", "HTTP2", "Providers", "Sender", "Admission", "Delivery", "Cryptography", "Tables",
                 "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
-                "Handles", "Store",
+                "Cluster", "Handles", "Redis", "Store",
                 "TocsinClient", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
@@ -180,6 +190,9 @@ let package = Package(
             name: "AdmissionTests",
             dependencies: ["Admission", "Cryptography", "EventLoop", "Simulator", "Store", "TNP", "Time"],
             swiftSettings: ours),
+        .testTarget(
+            name: "ClusterTests",
+            dependencies: ["Cluster", "Cryptography", "EventLoop", "Redis", "Simulator", "Time"], swiftSettings: ours),
         .testTarget(name: "ConsoleTests", dependencies: ["Console", "tocsin"], swiftSettings: ours),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
@@ -191,8 +204,8 @@ let package = Package(
         .testTarget(
             name: "DiagnosticsTests",
             dependencies: [
-                "Admission", "Cryptography", "Delivery", "Diagnostics", "EventLoop", "HTTP2", "NodeConfiguration",
-                "Providers", "Simulator", "TNP", "TocsinNode", "Tor",
+                "Admission", "Cluster", "Cryptography", "Delivery", "Diagnostics", "EventLoop", "HTTP2",
+                "NodeConfiguration", "Providers", "Redis", "Simulator", "TNP", "TocsinNode", "Tor",
             ], swiftSettings: ours),
         .testTarget(
             name: "EventLoopTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
@@ -215,7 +228,8 @@ let package = Package(
         .testTarget(
             name: "NodeConfigurationTests",
             dependencies: [
-                "Admission", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Providers", "TNP",
+                "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Providers",
+                "TNP",
                 "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
@@ -231,6 +245,8 @@ let package = Package(
             dependencies: [
                 "Cryptography", "EventLoop", "Sender", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport",
             ], swiftSettings: ours),
+        .testTarget(
+            name: "RedisTests", dependencies: ["EventLoop", "Redis", "Simulator", "Time"], swiftSettings: ours),
         .testTarget(
             name: "SimulatorTests", dependencies: ["Cryptography", "EventLoop", "HTTP2", "Simulator", "TNP", "Time"],
             swiftSettings: ours),
@@ -249,8 +265,8 @@ let package = Package(
         .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
-                "Admission", "Cryptography", "Delivery", "EventLoop", "Handles", "NodeConfiguration", "Prometheus",
-                "Providers", "Simulator", "TNP", "TestSupport", "Time", "TocsinNode", "Tor",
+                "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "Handles", "NodeConfiguration",
+                "Prometheus", "Providers", "Redis", "Simulator", "TNP", "TestSupport", "Time", "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(

@@ -62,6 +62,7 @@ struct DashboardPage {
         \(tor)
         \(credentials)
         \(upstreams)
+        \(cluster)
         \(canary)
         """
     }
@@ -280,6 +281,27 @@ struct DashboardPage {
             "Upstream nodes",
             [.head("App"), .text("Node"), .text("State"), .figure("Connections"), .figure("Proof of work")], rows)
         return Self.card("upstreams", "Upstream nodes", table, "wide")
+    }
+
+    /// The cluster; empty if the node belongs to none.
+    private var cluster: HTML {
+        guard let cluster = snapshot.cluster else { return "" }
+        let state =
+            cluster.isAvailable
+            ? Self.sign("good", "engine available for \(Format.span(cluster.seconds))")
+            : Self.sign("bad", "engine unavailable for \(Format.span(cluster.seconds)): \(cluster.problem ?? "")")
+        let rows = cluster.nodes.map { node -> [HTML] in
+            [
+                "\(node.name)",
+                node.isAlive
+                    ? Self.sign("good", "alive") : Self.sign("bad", "absent for \(Format.span(node.absence))"),
+                "\(node.version)",
+            ]
+        }
+        let table = Self.table(
+            "Nodes that share their state; round trip to the engine \(cluster.roundTrip.map(Format.latency) ?? "unknown")",
+            [.head("Node"), .text("State"), .text("Version")], rows, none: "No node is known yet.")
+        return Self.card("cluster", "Cluster", "<p>\(state)</p>\(table)", "half")
     }
 
     /// The canary; empty if there is none.

@@ -43,6 +43,15 @@ struct Health: Equatable {
         if let tor = snapshot.tor, !tor.isPublished {
             concerns.append("the onion service is not published")
         }
+        if let cluster = snapshot.cluster {
+            if !cluster.isAvailable {
+                concerns.append(
+                    "the engine of the cluster cannot be used, and the node works alone: \(cluster.problem ?? "")")
+            }
+            for node in cluster.nodes where !node.isAlive {
+                concerns.append("the cluster's node \(node.name) has been absent for \(Format.span(node.absence))")
+            }
+        }
         if let last = snapshot.canary?.last, !last.isDelivered {
             concerns.append("the canary could not ring the operator's phone: \(last.text)")
         }

@@ -59,6 +59,17 @@ package struct NodeSnapshot: Sendable {
     /// start), and the last attempt (`nil` before the first one).
     package typealias Canary = (interval: Int, lastSuccess: Int64, last: (isDelivered: Bool, text: String)?)
 
+    /// The cluster: whether its engine can be used, why not, the seconds since that changed, the round trip and the
+    /// engine's clock minus this node's (in seconds), and the nodes.
+    package typealias Cluster = (
+        isAvailable: Bool, problem: String?, seconds: Int64, roundTrip: Double?, clockOffset: Double?,
+        nodes: [ClusterNode]
+    )
+
+    /// A node of the cluster: its name, the version that it runs, whether it lives, and the seconds since its last sign of
+    /// life.
+    package typealias ClusterNode = (name: String, version: String, isAlive: Bool, absence: Int64)
+
     /// A message of level `warning` or higher.
     package struct Alarm: Sendable, Equatable {
         /// The last occurrence, Unix time in seconds.
@@ -100,6 +111,8 @@ package struct NodeSnapshot: Sendable {
     package var routes: [RouteState] = []
     package var credentials: [Credential] = []
     package var upstreams: [Upstream] = []
+    /// `nil` if the node belongs to no cluster.
+    package var cluster: Cluster?
     /// `nil` if there is no canary.
     package var canary: Canary?
     /// `nil` if the node does not run tor.

@@ -25,7 +25,8 @@ enum StatusJSON {
             "refusals": snapshot.refusals.map(refusal), "latencies": snapshot.latencies.map(latency),
             "routes": snapshot.routes.map(route), "credentials": snapshot.credentials.map(credential),
             "upstreams": snapshot.upstreams.map(upstream),
-            "canary": snapshot.canary.map(canary), "tor": snapshot.tor.map(tor),
+            "cluster": snapshot.cluster.map(cluster), "canary": snapshot.canary.map(canary),
+            "tor": snapshot.tor.map(tor),
             "alarms": snapshot.alarms.map(alarm),
         ]
         return object.json
@@ -67,6 +68,18 @@ enum StatusJSON {
             "app": upstream.app, "node": upstream.node, "connections": upstream.connections,
             "reachable": upstream.isReachable, "puzzle_effort": upstream.effort, "failure": upstream.failure,
         ]
+    }
+
+    private static func cluster(_ cluster: NodeSnapshot.Cluster) -> JSONObject {
+        [
+            "available": cluster.isAvailable, "problem": cluster.problem, "seconds": cluster.seconds,
+            "round_trip_seconds": cluster.roundTrip, "clock_offset_seconds": cluster.clockOffset,
+            "nodes": cluster.nodes.map(clusterNode),
+        ]
+    }
+
+    private static func clusterNode(_ node: NodeSnapshot.ClusterNode) -> JSONObject {
+        ["name": node.name, "version": node.version, "alive": node.isAlive, "absent_seconds": node.absence]
     }
 
     private static func canary(_ canary: NodeSnapshot.Canary) -> JSONObject {

@@ -16,8 +16,8 @@ package struct Finding: Sendable, Equatable, Encodable {
 
     /// The subject area of a finding.
     package enum Area: String, Sendable, Encodable, CaseIterable {
-        case configuration, state, credentials, clock, machine, tor, ports, network, apple, google, upstream, onion,
-            phone
+        case configuration, state, credentials, clock, machine, tor, ports, network, apple, google, upstream, cluster,
+            onion, phone
     }
 
     /// The area that was checked.

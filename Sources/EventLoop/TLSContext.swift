@@ -17,35 +17,36 @@ package final class TLSContext: @unchecked Sendable {
 
     /// The SSL_CTX.
     package let handle: OpaquePointer
-    private let applicationProtocol: String
-    /// The application protocol as an ALPN list (RFC 7301 §3.1).
+    private let applicationProtocol: String?
+    /// The application protocol as an ALPN list (RFC 7301 §3.1); empty if there is none.
     package let wireProtocols: [UInt8]
 
     /// A context for outgoing connections. It always verifies the server's chain, host name and validity dates.
     /// - Parameters:
     ///   - extraAuthorities: PEM certificates to trust in addition to the system's.
     ///   - identity: presented if the server requests a certificate.
-    ///   - applicationProtocol: the only ALPN protocol offered, and required.
+    ///   - applicationProtocol: the only ALPN protocol offered, and required; `nil` to offer none.
     /// - Throws: ``SetupError``.
     package static func client(
-        extraAuthorities: [UInt8]? = nil, identity: CertifiedKey? = nil, applicationProtocol: String
+        extraAuthorities: [UInt8]? = nil, identity: CertifiedKey? = nil, applicationProtocol: String?
     ) throws -> TLSContext {
         let context = try TLSContext(TLS_client_method(), applicationProtocol: applicationProtocol)
         SSL_CTX_set_default_verify_paths(context.handle)
         if let extraAuthorities { try context.trust(extraAuthorities) }
         SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
         if let identity { try context.use(identity) }
+        if applicationProtocol == nil { return context }
         SSL_CTX_set_alpn_protos(context.handle, context.wireProtocols, UInt32(context.wireProtocols.count))
         return context
     }
 
     /// A context without authorities and identity, for the connections of this OpenSSL method.
     /// - Throws: ``SetupError``.
-    package init(_ method: OpaquePointer?, applicationProtocol: String) throws {
+    package init(_ method: OpaquePointer?, applicationProtocol: String?) throws {
         guard let handle = SSL_CTX_new(method) else { throw SetupError(description: "OpenSSL: \(openSSLReason())") }
         self.handle = handle
         self.applicationProtocol = applicationProtocol
-        wireProtocols = [UInt8(applicationProtocol.utf8.count)] + Array(applicationProtocol.utf8)
+        wireProtocols = applicationProtocol.map { [UInt8($0.utf8.count)] + Array($0.utf8) } ?? []
         _ = cssl_ctx_set_min_tls12(handle)
         _ = cssl_ctx_session_cache_off(handle)
         cssl_ctx_set_safe_options(handle)
@@ -72,8 +73,9 @@ package final class TLSContext: @unchecked Sendable {
         return ssl
     }
 
-    /// Whether ALPN selected this context's application protocol.
+    /// Whether ALPN selected this context's application protocol, if it has one.
     func hasNegotiatedProtocol(on ssl: OpaquePointer) -> Bool {
+        guard let applicationProtocol else { return true }
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
         SSL_get0_alpn_selected(ssl, &name, &length)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cluster
 import Cryptography
 import Delivery
 import Logging
@@ -174,6 +175,19 @@ final class EventLog {
     func problem(of tor: TorProblem) {
         guard throttle.allows("tor \(tor)", at: .now) else { return }
         logger.error("\(tor)")
+    }
+
+    /// Logs what happens to the engine of the cluster.
+    func record(_ event: Engine.Event) {
+        switch event {
+        case .available: logger.notice("the engine of the cluster can be used")
+        case .unavailable(let problem):
+            logger.error(
+                "the engine of the cluster cannot be used: this node works alone", metadata: ["reason": "\(problem)"])
+        case .lostState: logger.error("the engine of the cluster has lost its state: was it emptied or replaced?")
+        case .sameName:
+            logger.error("another node of the cluster has this node's name: set cluster.node to a name of its own")
+        }
     }
 
     /// Logs each failure of the canary, and a success after the start or after a failure.

@@ -2,6 +2,7 @@
 
 import AdminPort
 import Admission
+import Cluster
 import Delivery
 import NodeConfiguration
 import Prometheus
@@ -77,6 +78,15 @@ final class NodeMetrics {
             "tocsin_upstream_puzzle_effort", .gauge,
             help: "Effort in the upstream node's last WELCOME, in expected hashes.",
             labels: ["app", "node"], maximumSeries: maximumApps * 8),
+        .init("tocsin_cluster_engine_available", .gauge, help: "1 while the node can use the engine of its cluster."),
+        .init(
+            "tocsin_cluster_engine_round_trip_seconds", .gauge,
+            help: "Time between the node's last sign of life to the engine and its reply."),
+        .init(
+            "tocsin_cluster_clock_offset_seconds", .gauge, help: "The engine's clock minus the node's."),
+        .init(
+            "tocsin_cluster_nodes", .gauge, help: "Nodes of the cluster in the last day, by whether they live.",
+            labels: ["state"], maximumSeries: 2),
         .init("tocsin_canary_success", .gauge, help: "1 if the canary rang the operator's phone last time."),
         .init(
             "tocsin_canary_last_success_timestamp_seconds", .gauge,
@@ -382,6 +392,20 @@ final class NodeMetrics {
     func answers(of route: Route) -> [(reason: String, count: Int)] {
         (routes[route]?.answers ?? [:]).map { (reason: $0.key, count: $0.value.count) }
             .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
+    }
+
+    /// Updates the state of the cluster.
+    func show(_ engine: Engine.Status) {
+        set("tocsin_cluster_engine_available", engine.isAvailable ? 1 : 0)
+        if let roundTrip = engine.roundTrip {
+            registry.gauge("tocsin_cluster_engine_round_trip_seconds").set(roundTrip / .seconds(1))
+        }
+        if let offset = engine.clockOffset {
+            registry.gauge("tocsin_cluster_clock_offset_seconds").set(offset / .seconds(1))
+        }
+        let living = engine.members.count(where: \.isAlive)
+        set("tocsin_cluster_nodes", living, [("state", "alive")])
+        set("tocsin_cluster_nodes", engine.members.count - living, [("state", "absent")])
     }
 
     /// Shows the state of the upstream nodes; removes the series of those that are gone.

@@ -2,6 +2,7 @@
 
 import AdminPort
 import Admission
+import Cluster
 import Delivery
 import NodeConfiguration
 import Prometheus
@@ -41,6 +42,7 @@ extension NodeParts: AdminServer.Source {
                 effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text
             )
         }
+        snapshot.cluster = cluster.map { state(of: $0.engine.status) }
         snapshot.canary = canary.map { canary in
             (
                 interval: canary.settings.interval, lastSuccess: canary.lastSuccess,
@@ -66,6 +68,16 @@ extension NodeParts: AdminServer.Source {
             reasons.append("the onion cannot be reached" + (status.problem.map { ": \($0)" } ?? " yet"))
         }
         return reasons
+    }
+
+    private func state(of engine: Engine.Status) -> NodeSnapshot.Cluster {
+        (
+            isAvailable: engine.isAvailable, problem: engine.problem?.description,
+            seconds: (MonotonicTime.now - engine.since).components.seconds,
+            roundTrip: engine.roundTrip.map { $0 / .seconds(1) },
+            clockOffset: engine.clockOffset.map { $0 / .seconds(1) },
+            nodes: engine.members.map { ($0.name, $0.version, $0.isAlive, $0.absence.components.seconds) }
+        )
     }
 
     private func state(of lane: DispatchStatistics.Lane) -> NodeSnapshot.RouteState {

@@ -2,6 +2,7 @@
 
 import AdminPort
 import Admission
+import Cluster
 import Cryptography
 import Delivery
 import Diagnostics
@@ -40,6 +41,8 @@ final class NodeParts: DispatchObserver {
     private(set) var admin: AdminServer?
     /// Rings the operator's phone; `nil` if none is configured.
     private(set) var canary: Canary?
+    /// What the node shares with others; `nil` if it shares nothing.
+    let cluster: SharedState?
     private var tor: ManagedTor?
     /// The status of the node's own tor; `nil` if the node runs none.
     private(set) var torStatus: TorStatus?
@@ -77,6 +80,9 @@ final class NodeParts: DispatchObserver {
         connections = SenderConnections(
             EndpointRules(configuration, routes: providers.routes, onion: nil), configuration.connectionLimits(),
             intake: intake, metrics: metrics)
+        cluster = try configuration.cluster.map { [log, providers] cluster in
+            SharedState(try cluster.engineSettings(in: configuration), on: loop, log: log) { providers.tokens }
+        }
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
                 at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes,
@@ -93,6 +99,7 @@ final class NodeParts: DispatchObserver {
     func start(
         torObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Endpoint {
+        await cluster?.start()
         (metrics.relayed, log.relayed) = (providers.relayedRoutes, providers.relayedRoutes)
         dispatch.start(providers.providers, reportingTo: intake, observedBy: self)
         providersChanged(removed: [])
@@ -314,6 +321,10 @@ final class NodeParts: DispatchObserver {
             dispatch.statistics, connections: connections.countByProtocol,
             tokenAges: providers.tokensByApp.compactMapValues { $0.age(at: .now) })
         metrics.show(providers.upstreams)
+        if let cluster {
+            cluster.secondPassed()
+            metrics.show(cluster.engine.status)
+        }
         if providers.filesHaveChanged(at: .now) { reloadCredentials() }
         warnOfExpiry()
     }
@@ -351,6 +362,7 @@ final class NodeParts: DispatchObserver {
         await spool?.close()
         await intake.handles?.close(at: intake.reading.unix)
         await standing.close(savingChangesOf: intake)
+        await cluster?.stop()
         await tor?.stop()
         admin?.close()
         admin = nil

@@ -38,6 +38,7 @@ struct ProviderAssembly {
     let loop: EventLoop
     /// The providers, by the routes that they serve.
     var parts: [Route: Part] = [:]
+    /// Apple's provider tokens in use, and those of an earlier assembly.
     private(set) var tokens: Tokens
     private(set) var tokensByApp: [String: APNsProviderToken] = [:]
     /// The files that were read, each with its version just before it was read.

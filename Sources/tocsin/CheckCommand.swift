@@ -17,6 +17,8 @@ struct CheckCommand: AsyncParsableCommand {
             --online also checks name servers and the onion, and sends the credentials with an invented device token \
             to Apple and Google: no phone rings.
 
+            --cluster also checks the Redis or Valkey server that the nodes of a cluster share, and lists the nodes.
+
             --phone sends a real notification through the running node to that phone. It is signed only if the phone \
             is already bound to a sender key, so the check never binds a phone.
 
@@ -30,6 +32,7 @@ struct CheckCommand: AsyncParsableCommand {
               tocsin check
               tocsin check --online --config /etc/tocsin/tocsin.toml
               tocsin check --online --tor 127.0.0.1:9050 --phone - < pairing
+              tocsin check --cluster
               tocsin check --phone - --app connect < pairing
               tocsin check --json
             """)
@@ -38,6 +41,9 @@ struct CheckCommand: AsyncParsableCommand {
 
     @Flag(help: "Also check name servers, Apple, Google, upstream nodes and the onion.")
     var online = false
+
+    @Flag(help: "Also check the engine of the cluster, and list its nodes.")
+    var cluster = false
 
     @Option(help: "tor's SOCKS port, through which onions are reached. Default: 127.0.0.1:9050.")
     var tor: String?
@@ -84,6 +90,7 @@ struct CheckCommand: AsyncParsableCommand {
             findings += await checkup.upstreams(through: proxy)
             findings += await checkup.onion(through: proxy, isWanted: tor != nil)
         }
+        if cluster { findings += await checkup.cluster() }
         if let pairing {
             Terminal.progress("sending a notification to the phone …")
             let profile = configuration.apps.first { app == nil || $0.name == app }

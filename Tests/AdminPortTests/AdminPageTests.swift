@@ -40,6 +40,10 @@ extension NodeSnapshot {
                 (app: text, node: text, connections: 0, isReachable: false, effort: 0, failure: text),
                 (app: text, node: text, connections: 0, isReachable: nil, effort: 0, failure: nil),
             ],
+            cluster: (
+                isAvailable: false, problem: text, seconds: 90, roundTrip: 0.001, clockOffset: -0.5,
+                nodes: [(text, text, true, 2), (text, text, false, 4000)]
+            ),
             canary: (interval: 3600, lastSuccess: now - 4000, last: (isDelivered: false, text: text)),
             tor: (
                 address: text, bootstrap: 45, isPublished: false, onions: [(text, text, true), (text, text, false)],
@@ -326,7 +330,8 @@ private func skeleton(_ page: String) -> [String] {
         let object = try object(StatusJSON.status(.sample("w\"\\\n")))
         #expect(
             object.keys.sorted() == [
-                "alarms", "canary", "circuits", "connections", "credentials", "day", "handles", "hour", "in_flight",
+                "alarms", "canary", "circuits", "cluster", "connections", "credentials", "day", "handles", "hour",
+                "in_flight",
                 "latencies", "now", "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor",
                 "upstreams", "uptime_seconds", "version",
             ])
@@ -341,6 +346,10 @@ private func skeleton(_ page: String) -> [String] {
             ])
         #expect(names("credentials") == ["app", "expires", "file", "kind"])
         #expect(names("tor") == ["address", "bootstrap_percent", "onions", "published", "restarts", "warning"])
+        #expect(
+            names("cluster") == [
+                "available", "clock_offset_seconds", "nodes", "problem", "round_trip_seconds", "seconds",
+            ])
         #expect(names("canary") == ["delivered", "every_seconds", "last_success", "text"])
         #expect(
             names("upstreams") == ["app", "connections", "failure", "node", "puzzle_effort", "reachable"])

@@ -13,6 +13,13 @@ package protocol ProviderTokenStore {
     func save(_ token: [UInt8])
 }
 
+/// Renews a provider token for all nodes of a cluster.
+package protocol SharedTokenRenewal: AnyObject {
+    /// Asks for another token in place of this one, which APNs has refused as expired. The token changes later.
+    /// - Returns: whether another node may be asked. If not, the token is renewed at once.
+    func renew(_ token: APNsProviderToken) -> Bool
+}
+
 /// The APNs provider token for one key, shared by all connections that use the key (Apple, "Establishing a token-based
 /// connection to APNs": renewed at most every 20 minutes and at least every 60).
 package final class APNsProviderToken {
@@ -22,11 +29,19 @@ package final class APNsProviderToken {
     package static let shortestInterval: Int64 = 20 * 60
 
     private struct Issued {
+        let token: [UInt8]
         let header: [UInt8]
         /// The age of the token in seconds when this process obtained it, by the wall clock: 0 if this process issued
         /// it.
         let initialAge: Int64
         let obtainedAt: MonotonicTime
+
+        init(_ token: [UInt8], initialAge: Int64, obtainedAt: MonotonicTime) {
+            self.token = token
+            header = Array("bearer ".utf8) + token
+            self.initialAge = initialAge
+            self.obtainedAt = obtainedAt
+        }
 
         /// The age in seconds. Uses the monotonic clock, because the wall clock may jump.
         func age(at now: MonotonicTime) -> Int64 { initialAge + (now - obtainedAt).components.seconds }
@@ -36,6 +51,8 @@ package final class APNsProviderToken {
     private let keyID: String
     private let teamID: String
     private let keeping: (any ProviderTokenStore)?
+    /// `nil` if this node shares no token with others.
+    package weak var sharing: (any SharedTokenRenewal)?
     private var issued: Issued?
     private var hasLoaded = false
 
@@ -70,17 +87,40 @@ package final class APNsProviderToken {
     /// - Returns: whether the current token differs from the refused one.
     package func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issued, issued.header == header else { return true }
-        guard issued.age(at: clock) >= Self.shortestInterval else { return false }
+        guard issued.age(at: clock) >= Self.shortestInterval, sharing?.renew(self) != true else { return false }
         _ = make(now: now, clock: clock)
         return true
     }
 
     private func make(now: Int64, clock: MonotonicTime) -> [UInt8] {
         let token = JSONWebToken.signed(claims: "{\"iss\":\"\(teamID)\",\"iat\":\(now)}", keyID: keyID, by: key)
+        return use(token, age: 0, clock: clock)
+    }
+
+    private func use(_ token: [UInt8], age: Int64, clock: MonotonicTime) -> [UInt8] {
         keeping?.save(token)
-        let header = Self.header(token)
-        issued = Issued(header: header, initialAge: 0, obtainedAt: clock)
-        return header
+        let issued = Issued(token, initialAge: age, obtainedAt: clock)
+        self.issued = issued
+        return issued.header
+    }
+
+    // MARK: Sharing
+
+    /// The token, made now or by an earlier process; `nil` if there is none.
+    package func present(at now: Int64, clock: MonotonicTime = .now) -> [UInt8]? {
+        (issued ?? loadStored(now: now, clock: clock))?.token
+    }
+
+    /// Issues a new token for all nodes.
+    package func issue(at now: Int64, clock: MonotonicTime = .now) { _ = make(now: now, clock: clock) }
+
+    /// Uses a token that another node has issued.
+    /// - Parameter age: the age of the token in seconds.
+    /// - Returns: whether it is a token of this key.
+    package func adopt(_ token: [UInt8], age: Int64, clock: MonotonicTime = .now) -> Bool {
+        guard issueTime(of: token) != nil else { return false }
+        _ = use(token, age: age, clock: clock)
+        return true
     }
 
     /// Loads the token of an earlier process, once; `nil` if there is none or it was not issued with this key.
@@ -89,13 +129,11 @@ package final class APNsProviderToken {
         hasLoaded = true
         guard let token = keeping?.load(), let issuedAt = issueTime(of: token) else { return nil }
         // If the clock was set back, the age is unknown and counts as 0, so the token can be renewed 20 minutes later.
-        issued = Issued(header: Self.header(token), initialAge: max(0, now - issuedAt), obtainedAt: clock)
+        issued = Issued(token, initialAge: max(0, now - issuedAt), obtainedAt: clock)
         return issued
     }
 
     private func issueTime(of token: [UInt8]) -> Int64? {
         JSONWebToken.issueTime(of: token, keyID: keyID, issuer: teamID, signedBy: key.verifyingKey)
     }
-
-    private static func header(_ token: [UInt8]) -> [UInt8] { Array("bearer ".utf8) + token }
 }

@@ -22,6 +22,8 @@ final class ProviderSet {
 
     /// Apple's provider tokens by app.
     var tokensByApp: [String: APNsProviderToken] { current.tokensByApp }
+    /// Apple's provider tokens by a hash of their key and ids.
+    var tokens: ProviderAssembly.Tokens { current.tokens }
     var certificates: [ProviderAssembly.Certificate] { current.certificates }
 
     /// The providers in the form that the dispatch takes.

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Redis
+import Time
+
+/// The engine that the nodes of a cluster share: keeps a connection to its primary, and gives signs of life. A node
+/// works on alone while the engine cannot be reached, and returns to it by itself.
+package final class Engine: RedisReceiver, @unchecked Sendable {
+    // Unchecked: used on the loop's thread only; its task prefers the loop's executor.
+
+    /// What changes.
+    package enum Event: Equatable {
+        /// The engine can be used.
+        case available
+        /// The engine cannot be used, for this reason.
+        case unavailable(EngineProblem)
+        /// The engine has lost its state since this node used it last.
+        case lostState
+        /// A living node has this node's name.
+        case sameName
+    }
+
+    /// The state for the dashboard.
+    package struct Status: Sendable, Equatable {
+        /// Why the engine cannot be used; `nil` if it can, and before the first attempt has ended.
+        package var problem: EngineProblem?
+        /// Whether the engine can be used.
+        package var isAvailable = false
+        /// When ``isAvailable`` last changed, or the node started.
+        package var since: MonotonicTime
+        /// The time between the last sign of life and its reply.
+        package var roundTrip: Duration?
+        /// The engine's clock minus this node's.
+        package var clockOffset: Duration?
+        /// All nodes of the last day, in the order of their names.
+        package var members: [Member] = []
+    }
+
+    /// How long a session lasts after the node's last sign of life.
+    package static let sessionTime = Duration.seconds(30)
+    private static let heartbeatInterval = Duration.seconds(5)
+    /// How long the node waits for the engine at its start.
+    private static let firstTimeout = Duration.seconds(3)
+    private static let sessionLength = 8
+
+    private let settings: EngineSettings
+    private let version: String
+    private let session = Hex.encode(SecureRandom.bytes(sessionLength))
+    /// The names of the keys.
+    package let names: KeyNames
+    private let loop: EventLoop
+    /// Receives each event, on the loop. Set it before ``start(isolation:)``.
+    package var report: (Event) -> Void = { _ in }
+    private var connection: RedisConnection?
+    private var epoch: [UInt8]?
+    private var heartbeatTimer: Timer?
+    private var heartbeatSent: (monotonic: MonotonicTime, wall: Int64)?
+    private var task: Task<Void, Never>?
+    private var hasTried = false
+    /// Whether the engine has had this session under the node's name.
+    private var hasName = false
+    private var reportedSameName = false
+    /// The current state.
+    package private(set) var status = Status(since: .now)
+
+    /// - Parameter version: of Tocsin, for the other nodes' dashboards.
+    package init(_ settings: EngineSettings, version: String, on loop: EventLoop) {
+        self.settings = settings
+        self.version = version
+        names = KeyNames(cluster: settings.cluster, secret: settings.secret)
+        self.loop = loop
+        heartbeatTimer = Timer(on: loop) { [unowned self] in sendHeartbeat() }
+    }
+
+    // MARK: Life cycle
+
+    /// Connects, and stays connected until ``stop()``. Waits until the first attempt has ended, but not for long: a node
+    /// starts without the engine, too.
+    package func start(isolation: isolated (any Actor)? = #isolation) async {
+        task = Task(executorPreference: loop) { await self.run() }
+        let deadline = MonotonicTime.now + Self.firstTimeout
+        while !hasTried, .now < deadline { await loop.sleep(for: .milliseconds(5)) }
+    }
+
+    /// Ends the session and the connection.
+    package func stop(isolation: isolated (any Actor)? = #isolation) async {
+        task?.cancel()
+        if let connection {
+            var command = RedisCommand(
+                function: FunctionLibrary.current.name(of: .leave), keys: [sessionKey, names.name(.nodes)])
+            command.append(settings.node)
+            _ = try? await connection.call(command)
+            connection.end(.disconnected("the node stops"))
+        }
+        await task?.value
+    }
+
+    private func run() async {
+        var backoff = Backoff(base: .milliseconds(500), cap: .seconds(10))
+        while !Task.isCancelled {
+            let problem: EngineProblem
+            do throws(EngineProblem) {
+                let handshake = EngineHandshake(settings: settings, names: names, loop: loop)
+                let (connection, epoch) = try await handshake.connect()
+                backoff.reset()
+                problem = EngineProblem(await use(connection, epoch), user: settings.user)
+            } catch {
+                problem = error
+            }
+            becomeUnavailable(problem)
+            guard !Task.isCancelled else { return }
+            await loop.sleep(for: backoff.next(random: SecureRandom.fraction()))
+        }
+    }
+
+    /// Uses a connection until it fails.
+    private func use(_ connection: RedisConnection, _ epoch: [UInt8]) async -> RedisError {
+        let error = await withCheckedContinuation { continuation in
+            connection.onEnd = { continuation.resume(returning: $0) }
+            // The engine is available from the first reply on.
+            self.connection = connection
+            if let known = self.epoch, known != epoch { report(.lostState) }
+            self.epoch = epoch
+            sendHeartbeat()
+        }
+        self.connection = nil
+        heartbeatTimer?.stop()
+        return error
+    }
+
+    private func becomeUnavailable(_ problem: EngineProblem) {
+        hasTried = true
+        guard !Task.isCancelled, status.isAvailable || status.problem != problem else { return }
+        if status.isAvailable { status.since = .now }
+        status.isAvailable = false
+        status.problem = problem
+        report(.unavailable(problem))
+    }
+
+    // MARK: Signs of life
+
+    private var sessionKey: [UInt8] { names.name(.session, of: Array(session.utf8)) }
+
+    private func sendHeartbeat() {
+        guard let connection else { return }
+        heartbeatTimer?.start(after: Self.heartbeatInterval)
+        heartbeatSent = (.now, UnixTime.milliseconds)
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .renew), keys: [sessionKey, names.name(.nodes)])
+        command.append(Int64(Self.sessionTime.milliseconds))
+        command.append(settings.node)
+        command.append(Member.text(session: session, version: version))
+        connection.send(command, for: self)
+    }
+
+    package func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
+        switch reply {
+        case .failure(let error): connection?.end(error)
+        case .success(let reply):
+            guard let membership = Membership(reply), let sent = heartbeatSent else {
+                connection?.end(.malformed("not the reply to a sign of life"))
+                return
+            }
+            received(membership, sent)
+        }
+    }
+
+    private func received(_ membership: Membership, _ sent: (monotonic: MonotonicTime, wall: Int64)) {
+        let roundTrip = MonotonicTime.now - sent.monotonic
+        status.roundTrip = roundTrip
+        status.clockOffset = .milliseconds(membership.time - sent.wall) - roundTrip / 2
+        status.members = membership.members
+        hasTried = true
+        if let owner = membership.nameOwner, owner != session, hasName, !reportedSameName {
+            reportedSameName = true
+            report(.sameName)
+        }
+        hasName = true
+        guard !status.isAvailable else { return }
+        (status.isAvailable, status.problem, status.since) = (true, nil, .now)
+        report(.available)
+    }
+
+    // MARK: Calls
+
+    /// Calls a function and waits for its reply.
+    /// - Throws: ``EngineProblem`` if the engine cannot be used.
+    package func call(
+        _ function: FunctionLibrary.Function, keys: [[UInt8]], _ arguments: [[UInt8]],
+        isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
+        guard status.isAvailable, let connection else {
+            throw status.problem ?? EngineProblem("the engine has not been reached yet")
+        }
+        var command = RedisCommand(function: FunctionLibrary.current.name(of: function), keys: keys)
+        for argument in arguments { command.append(argument) }
+        do {
+            return try await connection.call(command)
+        } catch {
+            throw EngineProblem(error, user: settings.user)
+        }
+    }
+}

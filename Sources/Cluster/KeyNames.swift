@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+
+/// The names of the engine's keys, and the encryption of their values. Whoever reads the engine's memory or files learns
+/// no device token and no provider token: names are keyed hashes, and values are sealed, both under the cluster's key.
+package struct KeyNames: Sendable {
+    /// The kind of a key, which is a readable part of its name.
+    package enum Kind: String, Sendable {
+        /// The version of the layout of the keys.
+        case schema
+        /// A hash of the cluster's key, by which a node notices that it has another one.
+        case check
+        /// A random number that is new after the engine has lost its state.
+        case epoch
+        /// All nodes of the last day.
+        case nodes
+        /// The session of a node: present while the node lives.
+        case session = "n"
+        /// A provider token of Apple's.
+        case providerToken = "k"
+        /// Present while a node makes a provider token.
+        case providerTokenLock = "kl"
+    }
+
+    private static let hashLength = 16
+
+    private let prefix: String
+    private let names: SecretBytes
+    private let box: SealedBox
+
+    /// - Parameters:
+    ///   - cluster: the name of the cluster.
+    ///   - secret: the cluster's key, 32 bytes.
+    package init(cluster: String, secret: SecretBytes) {
+        prefix = "tocsin:{\(cluster)}:"
+        names = secret.derivedKey(for: "cluster names")
+        guard let box = SealedBox(key: secret.derivedKey(for: "cluster values")) else {
+            preconditionFailure("a derived key has the length of a key")
+        }
+        self.box = box
+    }
+
+    /// The pattern of all keys, for the engine's ACL.
+    package static func pattern(cluster: String) -> String { "tocsin:{\(cluster)}:*" }
+
+    /// The name of the only key of a kind.
+    package func name(_ kind: Kind) -> [UInt8] { Array("\(prefix)\(kind.rawValue)".utf8) }
+
+    /// The name of a key that belongs to these bytes.
+    package func name(_ kind: Kind, of bytes: [UInt8]) -> [UInt8] {
+        Array("\(prefix)\(kind.rawValue):".utf8) + hash(of: bytes, as: kind)
+    }
+
+    /// The keyed hash of bytes. Equal bytes have different hashes in keys of different kinds.
+    package func hash(of bytes: [UInt8], as kind: Kind) -> [UInt8] {
+        names.keyedHash(of: Array(kind.rawValue.utf8) + [0] + bytes, count: Self.hashLength)
+    }
+
+    /// Seals the value of the key with this name.
+    package func seal(_ value: [UInt8], of name: [UInt8]) -> [UInt8] { box.seal(value, authenticating: name) }
+
+    /// Opens what ``seal(_:of:)`` sealed; `nil` if it was altered or belongs to another key.
+    package func open(_ sealed: [UInt8], of name: [UInt8]) -> [UInt8]? { box.open(sealed, authenticating: name) }
+}

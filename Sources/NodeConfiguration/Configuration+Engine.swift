@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cluster
+import Cryptography
+import EventLoop
+import Glibc
+
+extension Configuration.Cluster {
+    /// Reads the files that the table names.
+    /// - Throws: ``ConfigurationError``, which contains nothing of the files.
+    package func engineSettings(in configuration: Configuration) throws(ConfigurationError) -> EngineSettings {
+        func problem(_ key: String, _ text: String) -> ConfigurationError {
+            ConfigurationError(file: configuration.file, key: "cluster.\(key)", problem: text)
+        }
+        let secret: SecretBytes
+        do {
+            secret = try KeyFile.read(keyFile)
+        } catch {
+            throw problem("key_file", error.description)
+        }
+        var settings = EngineSettings(
+            cluster: name, node: node ?? Self.machine, address: redis.map { .direct($0) } ?? .sentinels(sentinels),
+            secret: secret)
+        settings.user = user
+        if let passwordFile {
+            do {
+                var line = Array(
+                    try ConfiguredFile.read(passwordFile, mustBePrivate: true).prefix { $0 != 0x0A && $0 != 0x0D })
+                settings.password = SecretBytes(moving: &line)
+            } catch {
+                throw problem("password_file", "\(passwordFile): \(error.text)")
+            }
+        }
+        guard usesTLS else { return settings }
+        let authorities = try trustFile.map { file throws(ConfigurationError) in
+            try ConfiguredFile.read(file, for: "cluster.trust_file", of: configuration.file)
+        }
+        do {
+            settings.tls = try TLSContext.client(extraAuthorities: authorities, applicationProtocol: nil)
+        } catch {
+            throw problem("trust_file", "\(error)")
+        }
+        return settings
+    }
+
+    /// The name of the machine, up to its first dot.
+    private static var machine: String {
+        var name = [CChar](repeating: 0, count: 65)
+        guard gethostname(&name, name.count - 1) == 0 else { return "node" }
+        let text = String(decoding: name.prefix { $0 != 0 && $0 != 0x2E }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return Configuration.isClusterName(text) ? text : "node"
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import FoundationEssentials
+import Glibc
+import Synchronization
+import Tor
+
+/// A real Redis server on this machine, in a directory of its own, with the settings that a cluster of nodes needs. It
+/// can be killed and started again.
+package final class RedisServer: Sendable {
+    /// Why the server did not start.
+    package struct StartError: Error, CustomStringConvertible {
+        /// The last lines that it wrote.
+        package let description: String
+    }
+
+    private struct Process {
+        var child: ChildProcess?
+        var pid: Int32?
+        var lines: [String] = []
+        var isReady = false
+        var hasEnded = false
+    }
+
+    /// One program contains the server and its tools, and is what its name says. Debian's package of the tools has it,
+    /// and unlike that of the server starts no service.
+    private static let program = "/usr/bin/redis-check-rdb"
+    /// How long a start may take.
+    private static let startTimeout = Duration.seconds(10)
+
+    /// The directory with the server's files.
+    package let directory: String
+    private let settings: [String]
+    private let process = Mutex(Process())
+    /// The address of the server: a unix socket, which no other machine can reach.
+    package var endpoint: Endpoint { .unix(path: "\(directory)/redis") }
+
+    /// A server that does not run yet.
+    /// - Parameter settings: further lines of its configuration.
+    package init(_ settings: [String] = []) throws {
+        var template = Array("/tmp/tocsin-redis-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw StartError(description: String(cString: strerror(errno))) }
+        directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        self.settings =
+            [
+                "dir \(directory)", "port 0", "unixsocket \(directory)/redis", "unixsocketperm 700", "save \"\"",
+                "appendonly yes", "maxmemory-policy noeviction",
+            ] + settings
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+    /// Starts the server, with what an earlier start has stored, and waits until it serves.
+    /// - Throws: ``StartError``.
+    package func start() async throws {
+        let file = "\(directory)/redis.conf"
+        try Data(settings.joined(separator: "\n").utf8).write(to: URL(filePath: file))
+        process.withLock { $0 = Process() }
+        let program = "\(directory)/redis-server"
+        try? FileManager.default.removeItem(atPath: program)
+        try FileManager.default.createSymbolicLink(atPath: program, withDestinationPath: Self.program)
+        let child = ChildProcess(program, [file]) { [weak self] event in self?.observe(event) }
+        process.withLock { $0.child = child }
+        let deadline = ContinuousClock.now + Self.startTimeout
+        while !process.withLock({ $0.isReady }) {
+            let (hasEnded, lines) = process.withLock { ($0.hasEnded, $0.lines) }
+            guard !hasEnded, .now < deadline else {
+                await child.terminate()
+                throw StartError(description: "redis-server: " + lines.suffix(5).joined(separator: "\n"))
+            }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+
+    private func observe(_ event: ChildProcess.Event) {
+        process.withLock { process in
+            switch event {
+            case .started(let pid): process.pid = pid
+            case .line(let line):
+                process.lines = process.lines.suffix(20) + [line]
+                if line.contains("eady to accept connections") { process.isReady = true }
+            case .terminated: process.hasEnded = true
+            }
+        }
+    }
+
+    /// Stops the server as its operator would.
+    package func stop() async { await process.withLock { $0.child }?.terminate() }
+
+    /// Ends the server at once (SIGKILL), and waits until it has exited.
+    package func kill() async { await signal(SIGKILL) }
+
+    /// Stops the server for a while (SIGSTOP); its clients see no more than silence.
+    package func freeze() { send(SIGSTOP) }
+
+    /// Lets a frozen server go on.
+    package func thaw() { send(SIGCONT) }
+
+    private func send(_ number: Int32) {
+        if let pid = process.withLock({ $0.hasEnded ? nil : $0.pid }) { Glibc.kill(pid, number) }
+    }
+
+    private func signal(_ number: Int32) async {
+        send(number)
+        while !process.withLock({ $0.hasEnded || $0.pid == nil }) { try? await Task.sleep(for: .milliseconds(5)) }
+    }
+}

@@ -179,7 +179,7 @@ simulate-years: packages
 FUZZER := TOCSIN_FUZZ=1 $(SWIFT) build -c release --product tocsin-fuzz -Xswiftc -use-ld=lld -Xswiftc -enable-testing
 
 fuzz: packages
-	$(FUZZER) --scratch-path .build-fuzz -Xswiftc -sanitize=fuzzer,address
+	$(FUZZER) --scratch-path .build-fuzz --sanitize=address
 	Tests/Fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
 
 fuzz-coverage: packages

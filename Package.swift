@@ -296,11 +296,21 @@ let package = Package(
 
 // libFuzzer brings its own main and its own runtime, so this target is built by `make fuzz` only.
 if Context.environment["TOCSIN_FUZZ"] != nil {
+    let sanitizers = ["-sanitize=fuzzer,address"]
     package.targets.append(
         .executableTarget(
             name: "tocsin-fuzz",
             dependencies: [
                 "Admission", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress",
                 "NodeConfiguration", "Providers", "Sender", "TNP", "Time", "Tor",
-            ], path: "Tests/Fuzz", exclude: ["Corpus", "fuzz.py"], swiftSettings: ours))
+            ], path: "Tests/Fuzz", exclude: ["Corpus", "fuzz.py"], swiftSettings: ours,
+            linkerSettings: [.unsafeFlags(sanitizers)]))
+    // libFuzzer reads every counter after each input, so only the modules that read an input have counters.
+    let counted: Set = [
+        "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress", "NodeConfiguration", "Providers", "Sender",
+        "TNP", "Tor",
+    ]
+    for target in package.targets where counted.contains(target.name) {
+        target.swiftSettings?.append(.unsafeFlags(sanitizers))
+    }
 }

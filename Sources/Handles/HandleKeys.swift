@@ -86,10 +86,11 @@ extension HandleEntry.Record {
     init?(decoding bytes: [UInt8]) {
         guard let parts = Parts.decode(bytes), parts.count >= 7, parts[0].elementsEqual(Self.version),
             let sequence: UInt64 = parts[1].number(), let lastRequest = Digest256(parts[2]),
-            let magic = Magic(rawValue: String(decoding: parts[4], as: UTF8.self))
+            let magic = Magic(rawValue: String(decoding: parts[4], as: UTF8.self)),
+            let app = String(validating: parts[6], as: UTF8.self)
         else { return nil }
         self.init(
-            app: String(decoding: parts[6], as: UTF8.self),
+            app: app,
             registration: HandleRequest.Registration(
                 magic: magic, deviceToken: Array(parts[5]), senderKeys: parts[7...].map { Array($0) }),
             owner: Array(parts[3]), sequence: sequence, lastRequest: lastRequest)

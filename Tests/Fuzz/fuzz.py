@@ -105,6 +105,9 @@ HTTP2 = [
     SETTINGS + frame(6, 0, 0, b"01234567") + frame(8, 0, 0, struct.pack(">I", 1000)) + frame(1, 5, 3, b"\x8d"),
 ]
 
+HANDLE_RECORD = b"".join(struct.pack(">H", len(part)) + part for part in [
+    b"\1", struct.pack(">Q", 7), b"\2" * 32, b"\3" * 32, b"iOS", b"ab" * 32, b"app", b"\4" * 32])
+
 
 def seeds(target):
     """Inputs that reach far into a target."""
@@ -129,7 +132,10 @@ def seeds(target):
     if target == "toml":
         return [file.read_bytes() for file in [*(ROOT / "Docs/examples").glob("*.toml"), ROOT / "Packaging/tocsin.toml"]]
     if target == "spool":
-        return []
+        versioned = [b"\1" + stream for stream in short]
+        envelopes = [b"\1" + bytes([kind]) + struct.pack(">qH", 1_800_000_000, 3) + b"app" + bytes(32 * (kind >> 6)) + stream
+                     for stream in short for kind in (0, 1, 0x18, 0x41)]
+        return versioned + envelopes + [HANDLE_RECORD]
     return {
         "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": [b"\0" + text for text in CONTROLS], "proxy": PROXIES,
         "http2": [b"\0" + text for text in HTTP2],

@@ -72,7 +72,8 @@ let package = Package(
             ],
             swiftSettings: ours),
         .target(
-            name: "Cluster", dependencies: ["Redis", "EventLoop", "Cryptography", "Time"], swiftSettings: ours),
+            name: "Cluster", dependencies: ["Admission", "Redis", "EventLoop", "TNP", "Cryptography", "Time"],
+            swiftSettings: ours),
         .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
@@ -138,6 +139,7 @@ let package = Package(
         .target(
             name: "TocsinNode",
             dependencies: [
+                .product(name: "DequeModule", package: "swift-collections"),
                 "TNP", "EventLoop", "HTTP2", "Providers", "Sender", "Admission", "Delivery", "Cryptography", "Tables",
                 "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
                 "Cluster", "Handles", "Redis", "Store",
@@ -192,7 +194,8 @@ let package = Package(
             swiftSettings: ours),
         .testTarget(
             name: "ClusterTests",
-            dependencies: ["Cluster", "Cryptography", "EventLoop", "Redis", "Simulator", "Time"], swiftSettings: ours),
+            dependencies: ["Admission", "Cluster", "Cryptography", "EventLoop", "Redis", "Simulator", "TNP", "Time"],
+            swiftSettings: ours),
         .testTarget(name: "ConsoleTests", dependencies: ["Console", "tocsin"], swiftSettings: ours),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
@@ -282,7 +285,7 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "AdminPort", "Admission", "Console", "Cryptography", "Diagnostics", "EventLoop", "Ingress",
+                "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics", "EventLoop", "Ingress",
                 "NodeConfiguration", "Providers", "Simulator", "Store", "TNP", "Time", "TocsinClient", "TocsinNode",
                 "Tor", "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",

@@ -31,6 +31,8 @@ package struct Admission: ~Copyable {
         let isUnsigned: Bool
         /// Whether no push service has accepted the device token yet.
         package let isUnproven: Bool
+        /// Whether all nodes of a cluster have admitted the submission together.
+        package let isShared: Bool
         /// The circuit that the submission came from.
         package let circuit: CircuitID
         /// The endpoint that received the submission.
@@ -46,23 +48,23 @@ package struct Admission: ~Copyable {
             unprovenEffort.settings = settings.puzzle.forUnproven
         }
     }
-    private let hash: KeyedHash
+    let hash: KeyedHash
     let tokens: TokenTable
-    private(set) var circuits = Circuits()
+    var circuits = Circuits()
     /// A linear search through a handful of apps is faster than hashing.
-    private var apps: [(name: String, allowance: Allowance)] = []
-    private var node = Allowance()
+    var apps: [(name: String, allowance: Allowance)] = []
+    var node = Allowance()
     /// The TNP endpoint's budget for device tokens that no push service has accepted yet.
-    private var unproven = Allowance()
+    var unproven = Allowance()
     /// The budget of the HTTP endpoint.
-    private var http = Allowance()
+    var http = Allowance()
     /// The HTTP endpoint's budget for device tokens that no push service has accepted yet.
-    private var httpUnproven = Allowance()
-    private var seeds: PuzzleSeeds
+    var httpUnproven = Allowance()
+    private(set) var seeds: PuzzleSeeds
     /// The effort required for every TNP submission.
-    private var effort: EffortControl
+    var effort: EffortControl
     /// The effort required for an unproven device token.
-    private var unprovenEffort: EffortControl
+    var unprovenEffort: EffortControl
     /// Device tokens whose record differs from the stored one.
     private var unsaved: [UInt64] = []
     /// Device tokens whose record was removed, to be deleted from the store.
@@ -182,7 +184,10 @@ package struct Admission: ~Copyable {
         registration request: HandleRequest, on circuit: CircuitID, at now: MonotonicTime
     ) throws(Refusal) {
         let paid = try worth(of: request.proof, for: request.hash, circuit, now)
-        try checkUnproven(proof: request.proof, paid: paid, circuit, .tnp, now)
+        try checkUnproven(
+            Terms(
+                token: 0, appName: "", signer: 0, app: 0, isUnsigned: false, circuit: circuit, senderProtocol: .tnp,
+                effort: paid, hasProof: request.proof != nil), now)
         unproven.take(settings.unproven, now: now)
         guard circuit.site == nil else { return }
         let rate = settings.abuse
@@ -213,55 +218,98 @@ package struct Admission: ~Copyable {
         _ submission: Submission, by access: HandleAccess? = nil, paid: UInt32, app: String, on circuit: CircuitID,
         through senderProtocol: SenderProtocol, at moment: ClockReading
     ) throws(Refusal) -> Ticket {
-        let now = moment.monotonic
-        let token = hash(of: submission.envelope, app: app)
-        var record = tokens[token] ?? TokenRecord(token: token)
-        let standing = settings.standing(of: record, on: moment.day)
-        let signer = signer(of: submission, by: access, to: token)
-        let tokenRefusal = tokenRefusal(to: submission, signer, standing, &record, moment)
-        let isUnproven = standing != .proven
-        let appIndex = index(of: app)
-        let appWait = apps[appIndex].allowance.wait(settings.app, now: now)
-        let nodeWait = node.wait(settings.node, now: now)
-        let httpWait = senderProtocol == .http ? http.wait(settings.http, now: now) : .zero
-        let longestWait = max(appWait, nodeWait, httpWait)
-        guard longestWait == .zero else {
-            // Raises the effort only if the node's own rate refuses a TNP sender here: an app over its rate must not
-            // raise the effort for other apps, and HTTP senders cannot do proof of work.
-            if senderProtocol == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: paid) }
-            throw .retry(.nodeBusy, after: longestWait)
-        }
-        if isUnproven || tokenRefusal != nil {
-            try checkUnproven(proof: submission.proof, paid: paid, circuit, senderProtocol, now)
-        }
-        if senderProtocol == .tnp { effort.count(isRefused: false, paid: paid) }
-        if let tokenRefusal {
-            // HTTP circuits are not charged: today's desktops ignore GONE, and they also ring live phones.
-            let isCharged = tokenRefusal.kind == .gone && senderProtocol != .http
-            throw Refusal(tokenRefusal, goAway: isCharged ? charge(circuit, at: now) : nil)
-        }
+        try admit(
+            terms(of: submission, by: access, paid: paid, app: app, on: circuit, through: senderProtocol), at: moment)
+    }
 
-        apps[appIndex].allowance.take(settings.app, now: now)
+    /// What the third gate needs to know about a submission.
+    package struct Terms: Sendable, Redacted {
+        /// The keyed hash of the device token.
+        package let token: UInt64
+        /// The name of the app.
+        package let appName: String
+        /// The keyed hash of the key that signed the submission; 0 if none counts.
+        package let signer: UInt64
+        let app: Int
+        let isUnsigned: Bool
+        let circuit: CircuitID
+        package let senderProtocol: SenderProtocol
+        let effort: UInt32
+        let hasProof: Bool
+    }
+
+    /// The terms of a submission: the parameters of ``admit(_:by:paid:app:on:through:at:)``.
+    package mutating func terms(
+        of submission: Submission, by access: HandleAccess? = nil, paid: UInt32, app: String, on circuit: CircuitID,
+        through senderProtocol: SenderProtocol
+    ) -> Terms {
+        let token = hash(of: submission.envelope, app: app)
+        return Terms(
+            token: token, appName: app, signer: signer(of: submission, by: access, to: token), app: index(of: app),
+            isUnsigned: submission.envelope.signature == nil && access == nil, circuit: circuit,
+            senderProtocol: senderProtocol, effort: paid, hasProof: submission.proof != nil)
+    }
+
+    /// The third gate, by what this node knows.
+    package mutating func admit(_ terms: Terms, at moment: ClockReading) throws(Refusal) -> Ticket {
+        let now = moment.monotonic
+        var record = tokens[terms.token] ?? TokenRecord(token: terms.token)
+        let standing = settings.standing(of: record, on: moment.day)
+        let tokenRefusal = tokenRefusal(terms.signer, standing, &record, moment)
+        let isUnproven = standing != .proven
+        let appWait = apps[terms.app].allowance.wait(settings.app, now: now)
+        let httpWait = terms.senderProtocol == .http ? http.wait(settings.http, now: now) : .zero
+        try checkBusy(max(appWait, httpWait), terms, now)
+        if isUnproven || tokenRefusal != nil { try checkUnproven(terms, now) }
+        if terms.senderProtocol == .tnp { effort.count(isRefused: false, paid: terms.effort) }
+        if let tokenRefusal { throw refusal(of: terms, with: tokenRefusal, now) }
+
         node.take(settings.node, now: now)
-        if senderProtocol == .http { http.take(settings.http, now: now) }
-        if isUnproven {
-            switch senderProtocol {
-            case .tnp: unproven.take(settings.unproven, now: now)
-            case .http: httpUnproven.take(settings.httpUnproven, now: now)
-            }
-            circuits.update(circuit) { $0.unproven += 1 }
-        }
+        takeShared(terms, isUnproven: isUnproven, now)
         use(record, moment)
+        return ticket(for: terms, isUnproven: isUnproven)
+    }
+
+    /// Refuses a submission that has to wait this long, or longer for the node's own rate.
+    mutating func checkBusy(_ wait: Duration, _ terms: Terms, _ now: MonotonicTime) throws(Refusal) {
+        let nodeWait = node.wait(settings.node, now: now)
+        let longestWait = max(wait, nodeWait)
+        guard longestWait > .zero else { return }
+        // Raises the effort only if the node's own rate refuses a TNP sender here: an app over its rate must not
+        // raise the effort for other apps, and HTTP senders cannot do proof of work.
+        if terms.senderProtocol == .tnp, nodeWait > .zero { effort.count(isRefused: true, paid: terms.effort) }
+        throw .retry(.nodeBusy, after: longestWait)
+    }
+
+    /// The refusal that says this of the device token.
+    mutating func refusal(of terms: Terms, with outcome: Outcome, _ now: MonotonicTime) -> Refusal {
+        // HTTP circuits are not charged: today's desktops ignore GONE, and they also ring live phones.
+        let isCharged = outcome.kind == .gone && terms.senderProtocol != .http
+        return Refusal(outcome, goAway: isCharged ? charge(terms.circuit, at: now) : nil)
+    }
+
+    /// Takes from the allowances that the nodes of a cluster share.
+    mutating func takeShared(_ terms: Terms, isUnproven: Bool, _ now: MonotonicTime) {
+        apps[terms.app].allowance.take(settings.app, now: now)
+        if terms.senderProtocol == .http { http.take(settings.http, now: now) }
+        guard isUnproven else { return }
+        switch terms.senderProtocol {
+        case .tnp: unproven.take(settings.unproven, now: now)
+        case .http: httpUnproven.take(settings.httpUnproven, now: now)
+        }
+    }
+
+    mutating func ticket(for terms: Terms, isUnproven: Bool, isShared: Bool = false) -> Ticket {
+        if isUnproven { circuits.update(terms.circuit) { $0.unproven += 1 } }
         return Ticket(
-            token: token, app: appIndex, signer: signer,
-            isUnsigned: submission.envelope.signature == nil && access == nil,
-            isUnproven: isUnproven, circuit: circuit, senderProtocol: senderProtocol, effort: paid)
+            token: terms.token, app: terms.app, signer: terms.signer, isUnsigned: terms.isUnsigned,
+            isUnproven: isUnproven, isShared: isShared, circuit: terms.circuit, senderProtocol: terms.senderProtocol,
+            effort: terms.effort)
     }
 
     /// The refusal that the record of the device token requires; `nil` if none.
     private func tokenRefusal(
-        to submission: Submission, _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord,
-        _ moment: ClockReading
+        _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord, _ moment: ClockReading
     ) -> Outcome? {
         if standing == .dead { return .gone(since: record.since) }
         let bound = settings.sender(of: record, on: moment.day)
@@ -294,7 +342,7 @@ package struct Admission: ~Copyable {
         }
     }
 
-    private mutating func index(of app: String) -> Int {
+    mutating func index(of app: String) -> Int {
         if let index = apps.firstIndex(where: { $0.name == app }) { return index }
         apps.append((app, Allowance()))
         return apps.count - 1
@@ -303,7 +351,7 @@ package struct Admission: ~Copyable {
     /// Hashes a device token together with its app and platform. A token has the same hash in both of Apple's
     /// environments. The hash of an Apple token ignores case: Apple accepts hexadecimal digits of either case, so one
     /// token could otherwise be written in very many ways.
-    private func hash(of envelope: Envelope, app: String) -> UInt64 {
+    func hash(of envelope: Envelope, app: String) -> UInt64 {
         Self.name(of: envelope.deviceToken, magic: envelope.magic, app: app, under: hash)
     }
 
@@ -318,7 +366,7 @@ package struct Admission: ~Copyable {
 
     /// The keyed hash of the key that signed the submission; 0 if it is unsigned or signatures are ignored. For a
     /// submission by handle, that of the handle's owner, who has named the senders.
-    private func signer(of submission: Submission, by access: HandleAccess?, to token: UInt64) -> UInt64 {
+    func signer(of submission: Submission, by access: HandleAccess?, to token: UInt64) -> UInt64 {
         guard settings.senders != .off, let key = access?.owner[...] ?? submission.envelope.signature?.key else {
             return 0
         }
@@ -331,38 +379,75 @@ package struct Admission: ~Copyable {
         TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, key, label: 2) })
     }
 
-    /// Checks what an unproven device token requires: effort, room in the circuit's abuse account, and the shared
-    /// budget.
-    private mutating func checkUnproven(
-        proof: Proof?, paid: UInt32, _ circuit: CircuitID, _ senderProtocol: SenderProtocol,
-        _ now: MonotonicTime
-    ) throws(Refusal) {
-        let asked = senderProtocol == .http || circuit.site != nil ? 0 : efforts.unproven
-        if paid < asked {
-            let reason: Reason = proof == nil ? .proofRequired : .proofWrong
-            throw Refusal(.retry(reason, after: 0), puzzle: seeds.puzzle(effort: asked, at: now))
-        }
-        // Each unproven device token may turn out to be bad, so a circuit may have only as many in flight as its abuse
-        // account has left.
+    /// Why a node refuses an unproven device token, whatever the budget.
+    package enum UnprovenObstacle: String, Sendable {
+        /// The sender has spent too little effort.
+        case proof
+        /// The circuit has as many unproven device tokens in flight as its abuse account has left: each may turn out to
+        /// be bad.
+        case circuit
+    }
+
+    /// What stands against a submission if its device token is unproven; `nil` if nothing does.
+    package mutating func obstacle(to terms: Terms, at now: MonotonicTime) -> UnprovenObstacle? {
+        if terms.effort < effortForUnproven(terms) { return .proof }
         let rate = settings.abuse
-        let isFull = circuits.update(circuit) { known in
+        let isFull = circuits.update(terms.circuit) { known in
             known.abuseAccount.resetIfOverdrawn(rate, now: now)
             return known.unproven >= known.abuseAccount.remaining(rate, now: now)
         }
-        if isFull == true {
-            throw .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens in flight")
+        return isFull == true ? .circuit : nil
+    }
+
+    private func effortForUnproven(_ terms: Terms) -> UInt32 {
+        terms.senderProtocol == .http || terms.circuit.site != nil ? 0 : efforts.unproven
+    }
+
+    func refusal(of terms: Terms, for obstacle: UnprovenObstacle, _ now: MonotonicTime) -> Refusal {
+        switch obstacle {
+        case .proof:
+            let reason: Reason = terms.hasProof ? .proofWrong : .proofRequired
+            return Refusal(
+                .retry(reason, after: 0), puzzle: seeds.puzzle(effort: effortForUnproven(terms), at: now))
+        case .circuit:
+            return .retry(.tooManyUnproven, after: .seconds(5), "too many unproven device tokens in flight")
         }
-        let wait: Duration
-        switch senderProtocol {
-        case .tnp:
-            wait = unproven.wait(settings.unproven, now: now)
-            unprovenEffort.count(isRefused: wait > .zero, paid: paid)
-        case .http: wait = httpUnproven.wait(settings.httpUnproven, now: now)
-        }
+    }
+
+    /// Checks what an unproven device token requires: effort, room in the circuit's abuse account, and the shared
+    /// budget.
+    private mutating func checkUnproven(_ terms: Terms, _ now: MonotonicTime) throws(Refusal) {
+        if let obstacle = obstacle(to: terms, at: now) { throw refusal(of: terms, for: obstacle, now) }
+        let wait =
+            switch terms.senderProtocol {
+            case .tnp: unproven.wait(settings.unproven, now: now)
+            case .http: httpUnproven.wait(settings.httpUnproven, now: now)
+            }
+        countUnproven(terms, isRefused: wait > .zero)
         if wait > .zero { throw .retry(.tooManyUnproven, after: wait) }
     }
 
+    /// Tells the effort for unproven device tokens whether their budget had room.
+    mutating func countUnproven(_ terms: Terms, isRefused: Bool) {
+        if terms.senderProtocol == .tnp { unprovenEffort.count(isRefused: isRefused, paid: terms.effort) }
+    }
+
     // MARK: Outcomes
+
+    /// Which allowances a submission with this outcome gets back.
+    package struct Refund: Sendable, Equatable {
+        /// Whether the app, the budget of unproven device tokens and the HTTP endpoint get theirs back. So does a
+        /// submission that the node sent to no push service, except from its circuit. A submission with an expired ttl does
+        /// not: it takes a place in the replay window (PROTOCOL §3), which could otherwise be filled for free.
+        package let budgets: Bool
+        /// Whether the device token gets its back, because the phone did not ring.
+        package let device: Bool
+
+        package init(_ outcome: Outcome, contact: ProviderContact) {
+            budgets = contact != .contacted && outcome.reason != .ttlRanOut
+            device = budgets || outcome.kind == .retry
+        }
+    }
 
     /// Records the final outcome of an admitted submission.
     /// - Parameter binds: whether a delivery may bind the device token to the sender key.
@@ -374,11 +459,8 @@ package struct Admission: ~Copyable {
         if ticket.isUnproven {
             circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) }
         }
-        // A submission that the node sent to no push service is refunded, except to its circuit. A submission with an
-        // expired ttl is not refunded: it takes a place in the replay window (PROTOCOL §3), which could otherwise be
-        // filled for free.
-        let isFree = contact != .contacted && outcome.reason != .ttlRanOut
-        if isFree {
+        let refund = Refund(outcome, contact: contact)
+        if refund.budgets {
             switch ticket.senderProtocol {
             case .tnp: if ticket.isUnproven { unproven.refund(settings.unproven, now: now) }
             case .http:
@@ -389,8 +471,7 @@ package struct Admission: ~Copyable {
             apps[ticket.app].allowance.refund(settings.app, now: now)
         }
         if contact == .noCapacity, ticket.senderProtocol == .tnp { effort.count(isRefused: true, paid: ticket.effort) }
-        if isFree || outcome.kind == .retry {
-            // The phone did not ring, so its allowance is refunded too.
+        if refund.device {
             let rate = settings.device
             tokens.update(ticket.token) { $0.allowance.refund(rate, now: now) }
         }
@@ -414,7 +495,7 @@ package struct Admission: ~Copyable {
     {
         let ticket = Ticket(
             token: hash(of: envelope, app: app), app: index(of: app), signer: 0, isUnsigned: false, isUnproven: false,
-            circuit: .storedEnvelopes(phone: 0), senderProtocol: .tnp, effort: 0)
+            isShared: false, circuit: .storedEnvelopes(phone: 0), senderProtocol: .tnp, effort: 0)
         _ = finish(ticket, with: outcome, contact: .contacted, at: moment)
     }
 
@@ -486,13 +567,13 @@ package struct Admission: ~Copyable {
         store(used)
     }
 
-    private mutating func change(_ token: UInt64, _ change: (inout TokenRecord) -> Void) {
+    mutating func change(_ token: UInt64, _ change: (inout TokenRecord) -> Void) {
         var record = tokens[token] ?? TokenRecord(token: token)
         change(&record)
         store(record)
     }
 
-    private mutating func store(_ record: TokenRecord) {
+    mutating func store(_ record: TokenRecord) {
         var record = record
         if !record.isUnsaved, record.isPersistent || tokens[record.token]?.isPersistent == true {
             record.isUnsaved = true
@@ -605,6 +686,9 @@ extension Admission {
     package static func hashes(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
         [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
     }
+
+    /// The keyed hash of the device token of an envelope.
+    package func name(of envelope: Envelope, app: String) -> UInt64 { hash(of: envelope, app: app) }
 
     /// The keyed hash of a phone's device token.
     package func name(of phone: HandleRequest.Registration, app: String) -> UInt64 {

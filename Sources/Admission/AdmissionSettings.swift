@@ -55,4 +55,15 @@ package struct AdmissionSettings: Sendable, Equatable {
 
     /// The default settings.
     package init() {}
+
+    /// The settings of one of this many nodes, which do not know of each other's submissions: the rates that they would
+    /// share are divided, so that together they admit no more than one node with these settings.
+    package func share(of nodes: Int) -> AdmissionSettings {
+        var share = self
+        for rate in [\.device, \.app, \.unproven, \.http, \.httpUnproven] as [WritableKeyPath<Self, Rate>] {
+            let whole = self[keyPath: rate]
+            share[keyPath: rate] = Rate(burst: whole.burst / nodes, perMinute: whole.perMinute / nodes)
+        }
+        return share
+    }
 }

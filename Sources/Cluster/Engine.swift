@@ -47,7 +47,10 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
 
     private let settings: EngineSettings
     private let version: String
-    private let session = Hex.encode(SecureRandom.bytes(sessionLength))
+    /// The id of this session, which other nodes see.
+    package let session = Hex.encode(SecureRandom.bytes(sessionLength))
+    /// The session of an earlier process of this node, which has ended for certain.
+    private let formerSession: String?
     /// The names of the keys.
     package let names: KeyNames
     private let loop: EventLoop
@@ -65,8 +68,14 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     /// The current state.
     package private(set) var status = Status(since: .now)
 
-    /// - Parameter version: of Tocsin, for the other nodes' dashboards.
-    package init(_ settings: EngineSettings, version: String, on loop: EventLoop) {
+    /// - Parameters:
+    ///   - version: of Tocsin, for the other nodes' dashboards.
+    ///   - formerSession: ``session`` of an earlier process of this node; `nil` if none is known. What it was delivering
+    ///     when it ended is then free for other nodes at once.
+    package init(
+        _ settings: EngineSettings, version: String, formerSession: String? = nil, on loop: EventLoop
+    ) {
+        self.formerSession = formerSession
         self.settings = settings
         self.version = version
         names = KeyNames(cluster: settings.cluster, secret: settings.secret)
@@ -141,7 +150,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
 
     // MARK: Signs of life
 
-    private var sessionKey: [UInt8] { names.name(.session, of: Array(session.utf8)) }
+    private var sessionKey: [UInt8] { names.name(ofSession: session) }
 
     private func sendHeartbeat() {
         guard let connection else { return }
@@ -152,6 +161,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         command.append(Int64(Self.sessionTime.milliseconds))
         command.append(settings.node)
         command.append(Member.text(session: session, version: version))
+        command.append(formerSession.map { names.name(ofSession: $0) } ?? [])
         connection.send(command, for: self)
     }
 
@@ -184,6 +194,17 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     }
 
     // MARK: Calls
+
+    /// The calls by which this node claims envelopes.
+    package var claims: ClaimCalls { ClaimCalls(session: Array(session.utf8), sessionKey: sessionKey) }
+
+    /// Sends a command.
+    /// - Returns: `false` if the engine cannot be used; the receiver then learns nothing.
+    package func send(_ command: RedisCommand, number: UInt64, for receiver: any RedisReceiver) -> Bool {
+        guard status.isAvailable, let connection else { return false }
+        connection.send(command, number: number, for: receiver)
+        return true
+    }
 
     /// Calls a function and waits for its reply.
     /// - Throws: ``EngineProblem`` if the engine cannot be used.

@@ -6,7 +6,7 @@ import Cryptography
 package struct FunctionLibrary: Sendable {
     /// A function. What it takes and returns stands in the library's text.
     package enum Function: String, Sendable, CaseIterable {
-        case open, renew, leave, members, offer, token
+        case open, renew, leave, members, offer, token, take, resume, conclude
     }
 
     /// The version of the layout of the keys. Nodes with different versions cannot share an engine.
@@ -78,12 +78,14 @@ package struct FunctionLibrary: Sendable {
         end
 
         -- Says that a node lives. Keys: its session, nodes.
-        -- Arguments: milliseconds until the session ends, the node's name, a text about it.
+        -- Arguments: milliseconds until the session ends, the node's name, a text about it, the key of the session of its
+        -- earlier process or an empty text.
         -- Returns the time, all nodes, and what was stored under the node's name before.
         local function renew(keys, arguments)
           local now = time()
           local before = redis.call('HGET', keys[2], arguments[2]) or ''
           redis.call('SET', keys[1], '', 'PX', arguments[1])
+          if arguments[4] ~= '' then redis.call('DEL', arguments[4]) end
           redis.call('HSET', keys[2], arguments[2], text(now) .. ' ' .. arguments[3])
           redis.call('PEXPIRE', keys[2], longest_absence / 1000)
           return {text(now), living(keys[2], now), before}
@@ -135,6 +137,214 @@ package struct FunctionLibrary: Sendable {
           end
           if present then return {present.sealed, present.age} end
           return redis.status_reply('wait')
+        end
+
+        -- Token buckets (GCRA, ITU-T I.371 annex A). A bucket is the time at which it is full again; interval and refill
+        -- are the microseconds in which it gains one, and in which an empty one becomes full.
+
+        local function used_part(full, now, refill) return math.min(math.max(full - now, 0), refill) end
+
+        -- Microseconds until the bucket contains one.
+        local function wait_time(full, now, interval, refill)
+          return math.max(used_part(full, now, refill) + interval - refill, 0)
+        end
+
+        local function after_take(full, now, interval, refill)
+          return now + math.min(used_part(full, now, refill) + interval, refill)
+        end
+
+        local function after_refund(full, now, interval, refill)
+          return now + math.max(used_part(full, now, refill) - interval, 0)
+        end
+
+        -- A bucket that has a key of its own. With an interval of 0, there is none, and nothing happens.
+        local function bucket(key, now, interval, refill)
+          local exists = interval > 0
+          local full = exists and tonumber(redis.call('GET', key) or 0) or 0
+          local function store(changed)
+            full = changed
+            redis.call('SET', key, text(full), 'PX', math.max(1, math.ceil((full - now) / 1000)))
+          end
+          return {
+            wait = function() return exists and wait_time(full, now, interval, refill) or 0 end,
+            take = function() if exists then store(after_take(full, now, interval, refill)) end end,
+            refund = function() if exists then store(after_refund(full, now, interval, refill)) end end
+          }
+        end
+
+        local function milliseconds(microseconds) return math.ceil(microseconds / 1000) end
+
+        -- The record of a device token: s standing (0 unproven, 1 proven, 2 dead), n since when, d day of the last use, k
+        -- sender key, u day of the last unsigned notification, f bucket. Empty texts stand for 0.
+
+        local function stored_record(key)
+          local fields = redis.call('HMGET', key, 's', 'n', 'd', 'k', 'u', 'f')
+          if not fields[3] then return nil end
+          return {
+            standing = tonumber(fields[1]), since = fields[2], day = tonumber(fields[3]), sender = fields[4],
+            unsigned = tonumber(fields[5]), full = tonumber(fields[6])
+          }
+        end
+
+        -- Forgets what is too old, as each node does.
+        local function expire(record, today, days)
+          local age = math.max(0, today - record.day)
+          if (record.standing == 1 and age >= days.proven) or (record.standing == 2 and age >= days.dead) then
+            record.standing = 0
+          end
+          if age >= days.forget then record.sender = '' end
+          if record.unsigned > 0 and today - record.unsigned >= days.quiet then record.unsigned = 0 end
+        end
+
+        local function store_record(key, record, now, days)
+          redis.call('HSET', key, 's', record.standing, 'n', record.since, 'd', record.day, 'k', record.sender,
+            'u', record.unsigned, 'f', text(record.full))
+          if record.standing ~= 0 or record.sender ~= '' or record.unsigned > 0 then
+            redis.call('EXPIRE', key, math.max(days.proven, days.dead, days.forget) * 86400)
+          else
+            redis.call('PEXPIRE', key, math.max(1, milliseconds(record.full - now)))
+          end
+        end
+
+        local function all_days(arguments, first)
+          return {
+            proven = tonumber(arguments[first]), dead = tonumber(arguments[first + 1]),
+            forget = tonumber(arguments[first + 2]), quiet = tonumber(arguments[first + 3])
+          }
+        end
+
+        -- Whether another living node delivers an envelope, or the sealed outcome if there is one.
+        local function holder(key, session_key, session)
+          local claim = redis.call('GET', key)
+          if not claim then return nil end
+          if string.sub(claim, 1, 1) == 'f' then return {'final', string.sub(claim, 2)} end
+          local other = string.sub(claim, 2)
+          if other == session then return nil end
+          local prefix = string.sub(session_key, 1, -1 - #session)
+          if redis.call('EXISTS', prefix .. other) == 1 then return redis.status_reply('elsewhere') end
+          return nil
+        end
+
+        -- Admits an envelope for all nodes, and claims it for one. The rules are those of Admission.admit.
+        -- Keys: digest, iv, device token, buckets of the app, of unproven device tokens and of HTTP, session.
+        -- Arguments: 1 the session, 2 a hash of the ciphertext, 3 milliseconds that the claim may last, 4 the day,
+        -- 5-12 interval and refill of a device token, the app, unproven device tokens and HTTP (0 over TNP), 13-16 the days of proven,
+        -- dead and bound device tokens and of unsigned notifications, 17 the signer, 18 whether sender keys count,
+        -- 19 why an unproven device token would be refused, or an empty text, 20-24 what the node knows of the device
+        -- token: standing, since, day, sender, unsigned.
+        -- Returns {'claimed', standing, since, day, sender, unsigned, used part of the token's bucket}, {'final', sealed},
+        -- {'over', what, milliseconds}, {'device', milliseconds, used part}, {'dead', since}, or one of elsewhere, iv,
+        -- key_required, key_mismatch, proof, circuit.
+        local function take(keys, arguments)
+          local held = holder(keys[1], keys[7], arguments[1])
+          if held then return held end
+          local content = redis.call('GET', keys[2])
+          if content and content ~= arguments[2] then return redis.status_reply('iv') end
+
+          local now, today, days = time(), tonumber(arguments[4]), all_days(arguments, 13)
+          local device_interval, device_refill = tonumber(arguments[5]), tonumber(arguments[6])
+          local record = stored_record(keys[3]) or {
+            standing = tonumber(arguments[20]), since = arguments[21], day = tonumber(arguments[22]),
+            sender = arguments[23], unsigned = tonumber(arguments[24]), full = 0
+          }
+          expire(record, today, days)
+
+          local app = bucket(keys[4], now, tonumber(arguments[7]), tonumber(arguments[8]))
+          local http = bucket(keys[6], now, tonumber(arguments[11]), tonumber(arguments[12]))
+          local busy = math.max(app.wait(), http.wait())
+          if busy > 0 then return {'over', 'node', milliseconds(busy)} end
+
+          local refusal = nil
+          local wait = wait_time(record.full, now, device_interval, device_refill)
+          if record.standing == 2 then
+            refusal = {'dead', record.since}
+          elseif arguments[18] == '1' and arguments[17] == '' and record.sender ~= '' then
+            refusal = redis.status_reply('key_required')
+          elseif arguments[17] ~= '' and record.sender ~= '' and record.sender ~= arguments[17] then
+            refusal = redis.status_reply('key_mismatch')
+          elseif wait > 0 then
+            refusal = {'device', milliseconds(wait), text(used_part(record.full, now, device_refill))}
+          end
+
+          local unproven = bucket(keys[5], now, tonumber(arguments[9]), tonumber(arguments[10]))
+          if record.standing ~= 1 or refusal then
+            if arguments[19] ~= '' then return redis.status_reply(arguments[19]) end
+            local unproven_wait = unproven.wait()
+            if unproven_wait > 0 then return {'over', 'unproven', milliseconds(unproven_wait)} end
+          end
+          if refusal then return refusal end
+
+          app.take()
+          http.take()
+          if record.standing ~= 1 then unproven.take() end
+          record.full = after_take(record.full, now, device_interval, device_refill)
+          record.day = math.max(record.day, today)
+          store_record(keys[3], record, now, days)
+          redis.call('SET', keys[1], 'c' .. arguments[1], 'PX', arguments[3])
+          redis.call('SET', keys[2], arguments[2], 'PX', arguments[3])
+          return {'claimed', record.standing, record.since, record.day, record.sender, record.unsigned,
+            text(used_part(record.full, now, device_refill))}
+        end
+
+        -- Claims an envelope that a node has stored before. Keys: digest, session.
+        -- Arguments: the session, milliseconds that the claim may last.
+        -- Returns {'final', sealed}, elsewhere or claimed.
+        local function resume(keys, arguments)
+          local held = holder(keys[1], keys[2], arguments[1])
+          if held then return held end
+          redis.call('SET', keys[1], 'c' .. arguments[1], 'PX', arguments[2])
+          return redis.status_reply('claimed')
+        end
+
+        -- Records the outcome of an envelope that this node, or none, has claimed; once.
+        -- Keys: digest, iv, device token, buckets of the app, of unproven device tokens and of HTTP.
+        -- Arguments: 1 the session, 2 the sealed outcome, or an empty text if a resend is to be tried again,
+        -- 3 milliseconds for which the outcome is remembered, 4 the day, 5-12 (0 for buckets that get no refund)
+        -- and 13-16 as for take, 17 whether the device
+        -- token gets a refund, 18 what the push service says of the device token (accepted, gone, bad or an empty text),
+        -- 19 since when, 20 the signer that may bind it, 21 whether the notification was unsigned.
+        -- Returns {standing, since, day, sender, unsigned}, or ignored if another node has the envelope.
+        local function conclude(keys, arguments)
+          local claim = redis.call('GET', keys[1])
+          if claim and claim ~= 'c' .. arguments[1] then return redis.status_reply('ignored') end
+          if arguments[2] ~= '' then
+            redis.call('SET', keys[1], 'f' .. arguments[2], 'PX', arguments[3])
+            if redis.call('EXISTS', keys[2]) == 1 then redis.call('PEXPIRE', keys[2], arguments[3]) end
+          else
+            redis.call('DEL', keys[1], keys[2])
+          end
+
+          local now, today, days = time(), tonumber(arguments[4]), all_days(arguments, 13)
+          for index = 4, 6 do
+            bucket(keys[index], now, tonumber(arguments[index * 2 - 1]), tonumber(arguments[index * 2])).refund()
+          end
+          local record = stored_record(keys[3])
+            or {standing = 0, since = '0', day = today, sender = '', unsigned = 0, full = 0}
+          expire(record, today, days)
+          local event, since = arguments[18], arguments[19]
+          if arguments[17] == '1' then
+            record.full = after_refund(record.full, now, tonumber(arguments[5]), tonumber(arguments[6]))
+          end
+          if event == 'accepted' then
+            local recently_unsigned = record.unsigned > 0
+            if record.sender == '' and arguments[20] ~= '' and not recently_unsigned then
+              record.sender, record.unsigned = arguments[20], 0
+            elseif record.sender == '' and arguments[21] == '1' and days.quiet > 0 then
+              record.unsigned = today
+            end
+            record.standing, record.since, record.day = 1, since, math.max(record.day, today)
+          elseif event == 'gone' then
+            -- A push service that has accepted the device token later is right, unless a clock was ahead then.
+            local accepted = record.standing == 1 and tonumber(record.since) or 0
+            if accepted <= tonumber(since) or accepted > now / 1000 then
+              record.standing, record.since, record.day = 2, since, math.max(record.day, today)
+              record.sender, record.unsigned = '', 0
+            end
+          elseif event == 'bad' then
+            record.standing = 0
+          end
+          store_record(keys[3], record, now, days)
+          return {record.standing, record.since, record.day, record.sender, record.unsigned}
         end
         """
 }

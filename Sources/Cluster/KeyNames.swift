@@ -17,6 +17,20 @@ package struct KeyNames: Sendable {
         case nodes
         /// The session of a node: present while the node lives.
         case session = "n"
+        /// An envelope: the claim of a session, or its sealed outcome.
+        case envelope = "d"
+        /// A device token and an iv: a hash of the ciphertext.
+        case pair = "i"
+        /// The record of a device token.
+        case deviceToken = "t"
+        /// The rate of an app.
+        case appRate = "a"
+        /// The budget of unproven device tokens, over TNP.
+        case unprovenRate = "b:unproven"
+        /// The budget of unproven device tokens, over HTTP.
+        case httpUnprovenRate = "b:http_unproven"
+        /// The rate of the HTTP endpoint.
+        case httpRate = "b:http"
         /// A provider token of Apple's.
         case providerToken = "k"
         /// Present while a node makes a provider token.
@@ -46,6 +60,9 @@ package struct KeyNames: Sendable {
 
     /// The name of the only key of a kind.
     package func name(_ kind: Kind) -> [UInt8] { Array("\(prefix)\(kind.rawValue)".utf8) }
+
+    /// The name of the key of a session, whose id is public.
+    func name(ofSession session: String) -> [UInt8] { Array("\(prefix)\(Kind.session.rawValue):\(session)".utf8) }
 
     /// The name of a key that belongs to these bytes.
     package func name(_ kind: Kind, of bytes: [UInt8]) -> [UInt8] {

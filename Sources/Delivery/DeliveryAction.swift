@@ -8,6 +8,8 @@ import TNP
 enum DeliveryAction {
     /// Send the envelope to the provider of this route. ``DeliveryCore/answered(_:_:at:)`` reports the result.
     case send(PendingEnvelope, RouteTable.Number)
+    /// Claim the envelope for this node of a cluster. ``DeliveryCore/claimed(_:_:at:)`` reports the result.
+    case claim(PendingEnvelope)
     /// Report an outcome of a submission.
     case tell(Reply, Outcome, ProviderContact)
     /// Report an event to the observer.

@@ -56,6 +56,8 @@ struct DeliveryCore: ~Copyable {
     private var sequence: UInt64 = 1 << 63
     var paused = Heap<Pause>()
     private(set) var isDraining = false
+    /// Whether each envelope must be claimed before its first attempt, because other nodes may have it.
+    var usesClaims = false
 
     /// The schedule of the spool.
     var schedule = SpoolSchedule()
@@ -242,16 +244,24 @@ struct DeliveryCore: ~Copyable {
         byDigest[envelope.digest] = pending
         inFlight += 1
         if isToBeStored {
+            pending.isToBeStored = true
             schedule.storing += 1
+        }
+        claimAndBegin(pending, now)
+        settle(now)
+    }
+
+    /// Begins with an envelope that is in memory and claimed: stores it, looks it up, or delivers it.
+    mutating func begin(_ pending: PendingEnvelope, _ now: ClockReading) {
+        if pending.isToBeStored {
             pending.phase = .storing
             actions.append(.store(pending))
-        } else if schedule.mayHoldResends(at: clock) {
+        } else if pending.row == nil, schedule.mayHoldResends(at: now.monotonic) {
             pending.phase = .lookingUp
             actions.append(.lookUp(pending))
         } else {
             deliver(pending, now)
         }
-        settle(now)
     }
 
     /// Whether memory has room for one more envelope of this route. A lane may hold only as many envelopes as it leaves
@@ -290,6 +300,7 @@ struct DeliveryCore: ~Copyable {
     private mutating func wake(_ pause: Pause, _ now: ClockReading) {
         guard pause.envelope.phase == .paused(until: pause.until) else { return }
         pause.envelope.phase = .active
+        if usesClaims, !pause.envelope.isClaimed { return claimAgain(pause.envelope, now) }
         advance(pause.envelope, now)
     }
 
@@ -326,7 +337,7 @@ struct DeliveryCore: ~Copyable {
             actions.append(.observe(.recovered(envelope, app: app, outcome)))
         }
         if let row = pending.row {
-            let keepUntil = ReplayWindow.isRepeated(outcome) ? now.unix + Int64(limits.replaySeconds) : nil
+            let keepUntil = outcome.isRepeated ? now.unix + Int64(limits.replaySeconds) : nil
             actions.append(.erase(row: row, pending.digest, outcome, keepUntil: keepUntil))
         }
         if pending.isInMemory { leaveMemory(pending, now) }
@@ -334,11 +345,15 @@ struct DeliveryCore: ~Copyable {
     }
 
     /// Reports the final outcome and forgets the pending envelope.
-    mutating func end(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
+    /// - Parameter isRemembered: whether a resend gets the outcome, if it would not change it.
+    mutating func end(
+        _ pending: PendingEnvelope, _ outcome: Outcome, isRemembered: Bool = true, _ now: ClockReading
+    ) {
         endProbe(pending, now)
         guard envelopes.remove(pending.handle) != nil else { return }
         window.finished(
-            pending.digest, routes.routes[pending.route].magic, pending.pair, outcome, now: now.monotonic)
+            pending.digest, routes.routes[pending.route].magic, pending.pair, isRemembered ? outcome : Self.busy,
+            now: now.monotonic)
         byDigest[pending.digest] = nil
         pending.finish(outcome, &actions)
     }

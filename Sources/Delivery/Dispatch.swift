@@ -25,6 +25,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// Until the dispatch closes; see ``start(_:reportingTo:observedBy:)``.
     private unowned var receiver: (any OutcomeReceiver)?
     private unowned var observer: (any DispatchObserver)?
+    /// In a cluster, who decides which node delivers an envelope. Set it before ``start(_:reportingTo:observedBy:)``.
+    package unowned var claims: (any EnvelopeClaims)? { didSet { core.usesClaims = claims != nil } }
     private var timer: Timer?
     /// When the timer fires; `nil` if it is stopped.
     private var firesAt: MonotonicTime?
@@ -248,6 +250,11 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         case .send(let pending, let route):
             guard let envelope = pending.envelope else { return }
             providers[route]?.attempt(envelope, expiry: pending.expiry, number: pending.handle.rawValue, for: self)
+        case .claim(let pending):
+            guard let envelope = pending.envelope else { return }
+            claims?.claim(
+                pending.handle.rawValue, envelope, app: core.routes.routes[pending.route].app,
+                for: pending.originalReply)
         case .tell(let reply, let outcome, let contact): receiver?.finished(reply, outcome, contact)
         case .observe(let event): observer?.observe(event)
         case .store(let pending): Task(executorPreference: loop) { await self.store(pending) }
@@ -257,6 +264,12 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
             spool?.finish(id: row, digest: digest, outcome: outcome, keepUntil: keepUntil)
         case .purgeSpool: spool?.purge()
         }
+    }
+
+    /// Handles the result of ``EnvelopeClaims/claim(_:_:app:for:)``.
+    package func claimed(_ number: UInt64, _ result: ClaimResult) {
+        core.claimed(number, result, at: now)
+        perform()
     }
 
     package func attempted(_ number: UInt64, _ result: AttemptResult) {

@@ -65,6 +65,8 @@ final class PendingEnvelope: @unchecked Sendable {
     enum Phase: Equatable {
         /// Nothing: an event is being handled.
         case active
+        /// The right to deliver it, which one node of the cluster has.
+        case claiming
         /// The spool stores it.
         case storing
         /// The spool looks up whether an earlier process knew it.
@@ -125,6 +127,12 @@ final class PendingEnvelope: @unchecked Sendable {
     var contact = ProviderContact.notContacted
     /// Whether an earlier process accepted the envelope.
     var isRecovered = false
+    /// Whether the envelope is stored before its first attempt.
+    var isToBeStored = false
+    /// Whether the node may deliver the envelope; if not, another node of the cluster may have it.
+    var isClaimed = false
+    /// The number of times that another node had the envelope.
+    var claimsElsewhere = 0
     var attempts = AttemptHistory()
     var search = EnvironmentSearch()
     /// The route whose open breaker holds the envelope back.
@@ -205,6 +213,9 @@ final class PendingEnvelope: @unchecked Sendable {
         if let firstReply { actions.append(.tell(firstReply, outcome, contact)) }
         for reply in otherReplies { actions.append(.tell(reply, outcome, contact)) }
     }
+
+    /// The submission that brought the envelope here; `nil` if an earlier process did.
+    var originalReply: Reply? { firstReply }
 
     private var replies: [Reply] { (firstReply.map { [$0] } ?? []) + otherReplies }
 }

@@ -88,7 +88,7 @@ struct ReplayWindow {
     mutating func finished(
         _ digest: Digest256, _ magic: Magic, _ pair: TableKey?, _ outcome: Outcome, now: MonotonicTime
     ) {
-        let isRepeated = Self.isRepeated(outcome)
+        let isRepeated = outcome.isRepeated
         if let pair, var held = pairs[pair] {
             held.claims -= 1
             if isRepeated { held.until = now + length }
@@ -102,16 +102,6 @@ struct ReplayWindow {
         if outcomes.updateValue(Kept(kept), forKey: digest) == nil {
             if order.count >= capacity { forgetOldest() }
             order.append(Remembered(digest: digest, pair: pair, until: now + length))
-        }
-    }
-
-    /// Whether a resend gets this outcome again: true for final answers of the provider that a retry would not change.
-    static func isRepeated(_ outcome: Outcome) -> Bool {
-        switch outcome.kind {
-        case .delivered, .gone: true
-        // Excludes 300 (platform not configured): the operator may change that at any time.
-        case .rejected: (301..<400).contains(outcome.reason.rawValue)
-        case .queued, .retry: false
         }
     }
 
@@ -137,5 +127,17 @@ struct ReplayWindow {
         // Another envelope may still need this iv: naming the app or omitting it gives two digests for the same
         // content.
         if let key = first.pair, let pair = pairs[key], pair.claims <= 0, pair.until <= first.until { pairs[key] = nil }
+    }
+}
+
+extension Outcome {
+    /// Whether a resend gets this outcome again: true for final answers of the provider that a retry would not change.
+    package var isRepeated: Bool {
+        switch kind {
+        case .delivered, .gone: true
+        // Excludes 300 (platform not configured): the operator may change that at any time.
+        case .rejected: (301..<400).contains(reason.rawValue)
+        case .queued, .retry: false
+        }
     }
 }

@@ -174,6 +174,8 @@ package struct Configuration: Sendable {
         package var name: String
         /// The name of this node; `nil` for the name of the machine.
         package var node: String?
+        /// The number of nodes.
+        package var nodes: Int
         /// The engine's primary; `nil` if Sentinels know it.
         package var redis: Endpoint?
         /// The Sentinels that know the engine's primary.
@@ -612,6 +614,10 @@ package struct Configuration: Sendable {
         let node = try table.string(
             "node", expected: "a name",
             "Name of this node, different from those of the others. If not set: the name of the machine")
+        let nodes = try table.integer(
+            "nodes", in: 2...64, default: 2,
+            "Number of nodes. While a node cannot reach the server, it applies this share of the rates that the nodes have together"
+        )
         let keyFile = try table.string(
             "key_file", expected: "a file",
             "File with the cluster's key, 32 random bytes, the same for all its nodes. Mode 600")
@@ -641,7 +647,7 @@ package struct Configuration: Sendable {
             return endpoint
         }
         return Cluster(
-            name: name, node: node, redis: try redis.map { try endpoint($0, "redis") },
+            name: name, node: node, nodes: nodes, redis: try redis.map { try endpoint($0, "redis") },
             sentinels: try (sentinels ?? []).map { try endpoint($0, "sentinels") }, keyFile: paths.absolute(keyFile),
             user: user, passwordFile: passwordFile.map(paths.absolute), usesTLS: usesTLS,
             trustFile: trustFile.map(paths.absolute))

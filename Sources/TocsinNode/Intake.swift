@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Admission
+import Cluster
 import Cryptography
 import Delivery
 import Handles
@@ -22,11 +23,24 @@ import Time
 final class Intake: OutcomeReceiver {
     /// A submission that waits for its outcome.
     private struct WaitingSubmission {
+        /// Whether the submission was admitted.
+        enum State {
+            /// A resend of an envelope that was admitted before.
+            case resend
+            /// The nodes of the cluster decide together.
+            case asking(Admission.Terms)
+            case admitted(Admission.Ticket)
+            /// The nodes of the cluster have refused it.
+            case refused(Refusal)
+        }
+
         /// The number of its connection, which may have closed.
         let connection: UInt64
         let request: UInt32
-        /// `nil` for a resend of an envelope that was admitted before.
-        let ticket: Admission.Ticket?
+        let senderProtocol: Admission.SenderProtocol
+        var state: State
+        /// The envelope's keys in the engine, once the node has asked it.
+        var keys: EnvelopeKeys?
         /// `nil` for a resend.
         let route: Route?
         /// `nil` if the sender has used the device token.
@@ -46,9 +60,15 @@ final class Intake: OutcomeReceiver {
     private let dispatch: Dispatch
     /// `nil` if the node keeps no handles.
     let handles: HandleKeeper?
+    /// `nil` if the node belongs to no cluster.
+    private let ledger: ClusterLedger?
     private let metrics: NodeMetrics
     private let log: EventLog
     var admission: Admission
+    /// The settings of admission; in a cluster, those of all nodes together.
+    var settings: AdmissionSettings { didSet { applySettings() } }
+    /// Whether this node of a cluster decides without the others.
+    private var decidesAlone = false
     private var clock: GuardedClock
     private var waiting = Slab<WaitingSubmission>()
     /// The connections that the outcomes are reported to; they live as long as this.
@@ -60,9 +80,11 @@ final class Intake: OutcomeReceiver {
 
     init(
         _ admission: consuming Admission, _ clock: GuardedClock, handles: HandleKeeper?, into dispatch: Dispatch,
-        metrics: NodeMetrics, log: EventLog
+        sharing ledger: ClusterLedger? = nil, metrics: NodeMetrics, log: EventLog
     ) {
+        self.ledger = ledger
         announcedEffort = admission.puzzle(at: .now).effort
+        settings = admission.settings
         self.admission = admission
         self.clock = clock
         self.dispatch = dispatch
@@ -106,21 +128,22 @@ final class Intake: OutcomeReceiver {
             let isFault = outcome.reason == .tooLarge && connection.senderProtocol == .tnp
             throw Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: start) : nil)
         case .new(let destination):
-            let (ticket, origin) = try admit(
+            let (state, origin) = try admit(
                 submission, by: use?.access, app: app, for: destination, on: circuit,
                 through: connection.senderProtocol, at: clock.reading(at: start))
             metrics.record(.now - start, in: .admission)
             // The outcome matters even if the sender disconnects: it may change the standing of the device token.
             dispatch.submit(
                 submission.envelope, for: destination, format: format, from: origin,
-                reply(to: submission, from: connection, (ticket, app, submission.envelope.magic), use))
+                reply(
+                    to: submission, from: connection, state, Route(app: app, magic: submission.envelope.magic), use))
         }
     }
 
     private func admit(
         _ submission: Submission, by access: HandleAccess?, app: String, for destination: Dispatch.Destination,
         on circuit: CircuitID, through senderProtocol: Admission.SenderProtocol, at now: ClockReading
-    ) throws(Refusal) -> (Admission.Ticket, Origin) {
+    ) throws(Refusal) -> (WaitingSubmission.State, Origin) {
         let effort = try admission.verify(
             submission, by: access, on: circuit, through: senderProtocol, at: now.monotonic)
         let unproven = Origin(circuit: circuit, effort: effort)
@@ -131,23 +154,28 @@ final class Intake: OutcomeReceiver {
             admission.recordLackOfRoom(paid: effort, through: senderProtocol)
             throw Refusal(outcome)
         }
-        let ticket = try admission.admit(
-            submission, by: access, paid: effort, app: app, on: circuit, through: senderProtocol, at: now)
-        return (ticket, Origin(circuit: circuit, effort: effort, isProven: !ticket.isUnproven))
+        let terms = admission.terms(
+            of: submission, by: access, paid: effort, app: app, on: circuit, through: senderProtocol)
+        if ledger != nil {
+            try admission.checkNode(terms, at: now.monotonic)
+            return (.asking(terms), unproven)
+        }
+        let ticket = try admission.admit(terms, at: now)
+        return (.admitted(ticket), Origin(circuit: circuit, effort: effort, isProven: !ticket.isUnproven))
     }
 
     /// Remembers where to report the outcomes of a submission.
     /// - Parameters:
-    ///   - admitted: the submission's ticket and route; `nil` for a resend.
+    ///   - route: `nil` for a resend.
     ///   - use: `nil` for a resend, or if the sender has used the device token.
     private func reply(
-        to submission: Submission, from connection: any SenderConnection,
-        _ admitted: (ticket: Admission.Ticket, app: String, magic: Magic)? = nil, _ use: HandleUse? = nil
+        to submission: Submission, from connection: any SenderConnection, _ state: WaitingSubmission.State = .resend,
+        _ route: Route? = nil, _ use: HandleUse? = nil
     ) -> Reply {
         let place = waiting.insert(
             WaitingSubmission(
-                connection: connection.number, request: submission.request, ticket: admitted?.ticket,
-                route: admitted.map { Route(app: $0.app, magic: $0.magic) }, use: use))
+                connection: connection.number, request: submission.request,
+                senderProtocol: connection.senderProtocol, state: state, route: route, use: use))
         return Reply(number: place.rawValue, acceptsQueued: submission.acceptQueued)
     }
 
@@ -171,8 +199,9 @@ final class Intake: OutcomeReceiver {
     // MARK: Outcomes
 
     func isWanted(_ reply: Reply) -> Bool {
-        let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
-        return waiting[place].ticket != nil || senders?.connection(waiting[place].connection) != nil
+        let submission = waiting[Slab<WaitingSubmission>.Handle(rawValue: reply.number)]
+        guard case .resend = submission.state else { return true }
+        return senders?.connection(submission.connection) != nil
     }
 
     func finished(_ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact) {
@@ -184,17 +213,39 @@ final class Intake: OutcomeReceiver {
             return
         }
         waiting.remove(place)
-        guard let ticket = submission.ticket, let route = submission.route else {
+        switch submission.state {
+        case .resend: connection?.finished(submission.request, outcome)
+        case .asking:
+            // Another node has delivered it, or still does.
+            admission.uncheckNode(at: .now)
             connection?.finished(submission.request, outcome)
-            return
+        case .refused(let refusal):
+            if let route = submission.route {
+                metrics.answered(outcome, of: route, at: submission.senderProtocol.rawValue)
+            }
+            if let connection { refuse(submission.request, refusal, on: connection) }
+        case .admitted(let ticket): finish(submission, ticket, outcome, contact, connection)
         }
+    }
+
+    private func finish(
+        _ submission: WaitingSubmission, _ ticket: Admission.Ticket, _ outcome: Outcome, _ contact: ProviderContact,
+        _ connection: (any SenderConnection)?
+    ) {
         var mayBind = true
         if outcome.kind == .delivered, let use = submission.use, let handles {
             if !use.isSaved { handles.rang(use.handle, confirming: use.unconfirmedToken) }
             mayBind = !handles.hasEnded(use.handle)
         }
-        metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
+        if let route = submission.route {
+            metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
+        }
         let now = reading
+        if let ledger, let keys = submission.keys {
+            let refund = Admission.Refund(outcome, contact: contact)
+            let event = admission.event(outcome, of: ticket, binds: mayBind, at: now)
+            ledger.conclude(keys, outcome, ticket, refund, event, on: now.day)
+        }
         let goAway = admission.finish(ticket, with: outcome, contact: contact, binds: mayBind, at: now)
         connection?.finished(submission.request, admission.addingAllowance(to: outcome, of: ticket, at: now.monotonic))
         guard let goAway else { return }
@@ -202,11 +253,72 @@ final class Intake: OutcomeReceiver {
         connection?.reject(goAway)
     }
 
+    // MARK: In a cluster
+
+    /// A submission that waits for the decision of all nodes; `nil` for a resend.
+    func terms(of reply: Reply) -> Admission.Terms? {
+        guard case .asking(let terms) = waiting[Slab<WaitingSubmission>.Handle(rawValue: reply.number)].state else {
+            return nil
+        }
+        return terms
+    }
+
+    /// Takes the decision of all nodes about a submission.
+    func decided(_ reply: Reply, _ terms: Admission.Terms, _ keys: EnvelopeKeys, _ answer: ClaimAnswer) -> ClaimResult {
+        let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
+        switch answer {
+        case .claimed(let record, let used):
+            waiting[place].state = .admitted(admission.admitted(terms, record, used: used, at: reading))
+            waiting[place].keys = keys
+            return .granted
+        case .final(let sealed):
+            guard let outcome = ledger?.outcome(sealed, of: keys) else { return .elsewhere }
+            return .final(outcome)
+        case .elsewhere, .resumed: return .elsewhere
+        case .ivReused: return refused(place, Refusal(.rejected(.ivReused)))
+        case .refused(let reason): return refused(place, admission.refusal(of: terms, reason, at: reading))
+        }
+    }
+
+    /// Learns whether this node decides without the others. It then applies its share of the rates, so that the sum over
+    /// all nodes stays the same.
+    func nodesDecide(alone: Bool) {
+        guard alone != decidesAlone else { return }
+        decidesAlone = alone
+        applySettings()
+    }
+
+    private func applySettings() {
+        ledger?.settings = settings
+        admission.settings = decidesAlone ? settings.share(of: ledger?.nodes ?? 1) : settings
+    }
+
+    /// Decides about a submission without the engine.
+    func decideAlone(_ reply: Reply, _ terms: Admission.Terms, _ keys: EnvelopeKeys) -> ClaimResult {
+        let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
+        let now = reading
+        admission.uncheckNode(at: now.monotonic)
+        do throws(Refusal) {
+            waiting[place].state = .admitted(try admission.admit(terms, at: now))
+            waiting[place].keys = keys
+            return .granted
+        } catch {
+            return refused(place, error)
+        }
+    }
+
+    private func refused(_ place: Slab<WaitingSubmission>.Handle, _ refusal: Refusal) -> ClaimResult {
+        waiting[place].state = .refused(refusal)
+        // A blocked circuit gets GOAWAY in place of an outcome.
+        return .refused(refusal.outcome ?? .retry(.nodeBusy, after: Dispatch.busyRetry))
+    }
+
     /// Learns what delivery reports about device tokens and circuits.
     func observe(_ event: DispatchEvent) {
         switch event {
         case .recovered(let envelope, let app, let outcome):
             admission.recordOutcome(outcome, of: envelope, app: app, at: reading)
+            ledger?.conclude(envelope, app: app, outcome, at: reading)
             if outcome.kind == .delivered, let handle = envelope.handle { handles?.rang(handle) }
         case .unprovenTokenRefused(let circuit):
             // The node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a
@@ -256,7 +368,7 @@ final class Intake: OutcomeReceiver {
         let puzzle = admission.puzzle(at: .now)
         var features: Welcome.Features = dispatch.canQueue ? .durableQueue : []
         if puzzle.effort > 0 { features.insert(.proofOfWork) }
-        switch admission.settings.senders {
+        switch settings.senders {
         case .off: break
         case .optional: features.insert(.senderKeys)
         case .required: features.formUnion([.senderKeys, .senderKeysRequired])

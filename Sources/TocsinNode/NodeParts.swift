@@ -68,7 +68,8 @@ final class NodeParts: DispatchObserver {
         metrics = NodeMetrics()
         providers = try ProviderSet(configuration, on: loop)
         dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop)
-        standing = try StandingKeeper(state: configuration.state, log: log)
+        let engine = try configuration.cluster.map { try $0.engineSettings(in: configuration) }
+        standing = try StandingKeeper(configuration, sharing: engine?.secret, log: log)
         var clock = GuardedClock(wall: UnixTime.now, at: .now)
         var admission = Admission(
             configuration.admission, hash: standing.hash, seed: SecureRandom.bytes(Puzzle.seedLength), now: .now)
@@ -76,13 +77,18 @@ final class NodeParts: DispatchObserver {
         let handles = try configuration.handles.map { [log] settings in
             try HandleKeeper(settings, state: configuration.state, log: log, on: loop)
         }
-        intake = Intake(admission, clock, handles: handles, into: dispatch, metrics: metrics, log: log)
+        cluster = engine.map { [log, providers, dispatch] engine in
+            SharedState(
+                engine, configuration, nodes: configuration.cluster?.nodes ?? 1, for: dispatch, on: loop, log: log
+            ) { providers.tokens }
+        }
+        intake = Intake(
+            admission, clock, handles: handles, into: dispatch, sharing: cluster?.ledger, metrics: metrics, log: log)
+        cluster?.ledger.intake = intake
+        dispatch.claims = cluster?.ledger
         connections = SenderConnections(
             EndpointRules(configuration, routes: providers.routes, onion: nil), configuration.connectionLimits(),
             intake: intake, metrics: metrics)
-        cluster = try configuration.cluster.map { [log, providers] cluster in
-            SharedState(try cluster.engineSettings(in: configuration), on: loop, log: log) { providers.tokens }
-        }
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
                 at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes,
@@ -229,9 +235,9 @@ final class NodeParts: DispatchObserver {
             for key in new.keysRequiringRestart(comparedTo: configuration) {
                 log.logger.warning("takes effect after a restart", metadata: ["key": "\(key)"])
             }
-            let (rules, senders) = (connections.rules, intake.admission.settings.senders)
+            let (rules, senders) = (connections.rules, intake.settings.senders)
             let replaced = try apply(configuration.reloaded(from: new))
-            if connections.rules.announcesOther(than: rules) || intake.admission.settings.senders != senders {
+            if connections.rules.announcesOther(than: rules) || intake.settings.senders != senders {
                 // WELCOME is no longer true.
                 connections.closeIdle("the node's configuration has changed")
                 connections.revoke(rules.sites.changed(in: connections.rules.sites))
@@ -260,7 +266,7 @@ final class NodeParts: DispatchObserver {
         log.logger.logLevel = new.logLevel
         (metrics.relayed, log.relayed) = (providers.relayedRoutes, providers.relayedRoutes)
         dispatch.replace(providers.providers, limits: new.dispatchLimits)
-        intake.admission.settings = new.admission
+        intake.settings = new.admission
         if let settings = new.handles { intake.handles?.limits = HandleStore.Limits(settings) }
         intake.announcePuzzle(connections.announce)
         providersChanged(removed: removed)

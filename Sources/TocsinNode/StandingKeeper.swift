@@ -2,6 +2,7 @@
 
 import Admission
 import Cryptography
+import NodeConfiguration
 import Store
 import Time
 
@@ -16,10 +17,34 @@ final class StandingKeeper {
     private let log: EventLog
     private var isSaving = false
 
-    /// - Throws: `StoreError`.
-    init(state: String, log: EventLog) throws {
-        store = try StandingStore(at: "\(state)/standing.sqlite", keyFile: "\(state)/standing.key")
+    /// - Parameter secret: the key of the cluster, under which all its nodes hash device tokens; `nil` for a node that
+    ///   belongs to none.
+    /// - Throws: `StoreError`, or `ConfigurationError` if the node has used another key before.
+    init(_ configuration: Configuration, sharing secret: SecretBytes?, log: EventLog) throws {
+        let state = configuration.state
+        let keyFile = "\(state)/standing.key"
+        if let secret, !(try Self.adopt(secret, as: keyFile)) {
+            throw ConfigurationError(
+                file: configuration.file, key: "cluster.key_file",
+                problem: "this node knows device tokens under another key. On the cluster's first node, copy \(keyFile)"
+                    + " to cluster.key_file. Elsewhere, stop the node and remove \(state)/standing.*: it takes over"
+                    + " what the cluster knows")
+        }
+        store = try StandingStore(at: "\(state)/standing.sqlite", keyFile: keyFile)
         self.log = log
+    }
+
+    /// Makes the key of the cluster that of the node's own records.
+    /// - Returns: `false` if these have another key.
+    private static func adopt(_ secret: SecretBytes, as keyFile: String) throws(PrivateFileError) -> Bool {
+        let bytes = secret.withBytes { $0.withUnsafeBytes { Array($0) } }
+        do {
+            return try KeyFile.read(keyFile).withBytes { $0.withUnsafeBytes { $0.elementsEqual(bytes) } }
+        } catch {
+            guard case .missing = error else { throw error }
+            try PrivateFile.create(keyFile, holding: bytes)
+            return true
+        }
     }
 
     /// The key under which device tokens are hashed.

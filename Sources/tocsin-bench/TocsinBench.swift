@@ -18,7 +18,8 @@ struct TocsinBench: AsyncParsableCommand {
         subcommands: [
             BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSoak.self, BenchCrash.self, BenchBulkhead.self,
             BenchFlood.self, BenchSpool.self, BenchAdmission.self, BenchConnections.self, BenchSilence.self,
-            BenchClients.self, BenchRelay.self, BenchSimulate.self, BenchSimulateMany.self, ConformanceHook.self,
+            BenchClients.self, BenchRelay.self, BenchCluster.self,
+            BenchSimulate.self, BenchSimulateMany.self, ConformanceHook.self,
         ],
         defaultSubcommand: BenchCompare.self)
 }

@@ -104,6 +104,11 @@ final class DeliveryCoreModel {
     private var delivered: [Digest256: MonotonicTime] = [:]
     private var drafts: [Digest256: Draft] = [:]
 
+    /// Whether the node belongs to a cluster.
+    private let usesClaims: Bool
+    /// The envelopes that wait for the decision of the cluster.
+    private var claims: [PendingEnvelope] = []
+
     private var spool = MemorySpool()
     private var tasks: [SpoolTask] = []
     /// Rows of an earlier process that were not read yet.
@@ -133,11 +138,13 @@ final class DeliveryCoreModel {
 
     init(
         limits: DispatchLimits = DispatchLimits(), routes: [Route] = DeliveryCoreModel.routes(of: ["one"]),
-        seed: UInt64 = 0
+        seed: UInt64 = 0, usesClaims: Bool = false
     ) {
         self.seed = seed
+        self.usesClaims = usesClaims
         self.limits = limits
         core = DeliveryCore(limits: limits, random: SplitMix64(seed: seed))
+        core.usesClaims = usesClaims
         serve(routes)
     }
 
@@ -262,6 +269,21 @@ final class DeliveryCoreModel {
         let result = disposition.attemptResult(answer: "of a test", retryAfter: retryAfter, goneSince: goneSince)
         core.answered(attempt.handle, result, at: now)
         examine()
+    }
+
+    // MARK: Claims
+
+    /// The number of envelopes that wait for the decision of the cluster.
+    var claimCount: Int { claims.count }
+
+    /// Decides about one of them.
+    func answerClaim(at index: Int = 0, _ result: ClaimResult = .granted) {
+        let pending = claims.remove(at: index)
+        if case .final(let outcome) = result, outcome.kind == .delivered {
+            delivered[pending.digest] = clock + .seconds(limits.replaySeconds)
+        }
+        core.claimed(pending.handle.rawValue, result, at: now)
+        perform()
     }
 
     // MARK: Spool
@@ -428,6 +450,9 @@ final class DeliveryCoreModel {
     private func perform(_ action: DeliveryAction) {
         switch action {
         case .send(let pending, let route): send(pending, on: route)
+        case .claim(let pending):
+            if claims.contains(where: { $0 === pending }) { report("an envelope is claimed twice at a time") }
+            claims.append(pending)
         case .tell(let reply, let outcome, let contact): tell(reply, outcome, contact)
         case .observe(let event): if case .recovered = event { recovered += 1 }
         case .store(let pending): tasks.append(.store(pending))
@@ -515,6 +540,13 @@ final class DeliveryCoreModel {
         var isDelivering = true
         switch pending.phase {
         case .active: report("an envelope waits for nothing")
+        case .claiming:
+            if !claims.contains(where: { $0 === pending }) { report("an envelope waits for no claim") }
+            if pending.isToBeStored { census.storing += 1 }
+            isDelivering = false
+        case .paused where usesClaims && !pending.isClaimed:
+            if pending.isToBeStored { census.storing += 1 }
+            isDelivering = false
         case .storing:
             census.storing += 1
             isDelivering = false

@@ -23,7 +23,8 @@ import Testing
 }
 
 /// Chooses random events for a ``DeliveryCoreModel``: submissions, resends and reused ivs, the answers of providers
-/// that work or fail for some time, the results of a spool whose disk fails now and then, late timers, and reloads.
+/// that work or fail for some time, the results of a spool whose disk fails now and then, late timers, and reloads; every
+/// third seed in a cluster.
 /// The same seed gives the same events.
 private struct RandomDelivery {
     private static let apps = ["one", "two"]
@@ -65,7 +66,9 @@ private struct RandomDelivery {
         limits.replaySeconds = 60
         limits.replayEntries = 80 + generator.below(40)
         limits.retry = RetryPolicy(attempts: 2 + generator.below(4), patience: .seconds(5 + generator.below(16)))
-        model = DeliveryCoreModel(limits: limits, routes: DeliveryCoreModel.routes(of: Self.apps), seed: seed)
+        model = DeliveryCoreModel(
+            limits: limits, routes: DeliveryCoreModel.routes(of: Self.apps), seed: seed,
+            usesClaims: seed.isMultiple(of: 3))
         hasSpool = generator.below(4) > 0
         self.generator = generator
         guard hasSpool else { return }
@@ -86,7 +89,9 @@ private struct RandomDelivery {
         case ..<24: try submit(makeDraft())
         case ..<31: try resubmit()
         case ..<33: try reuseIV()
-        case ..<57: answer()
+        case ..<57:
+            answer()
+            answerClaim()
         case ..<74: runSpoolTask()
         case ..<77: model.commitRemovals()
         case ..<84: model.advance(.milliseconds(generator.below(1500)))
@@ -151,6 +156,19 @@ private struct RandomDelivery {
         model.answer(disposition, at: index, retryAfter: retryAfter, goneSince: goneSince)
     }
 
+    private mutating func answerClaim() {
+        guard model.claimCount > 0 else { return }
+        let result: ClaimResult =
+            switch generator.below(10) {
+            case 0: .refused(.retry(.tooManyUnproven, after: 1000))
+            case 1: .refused(.gone(since: 1))
+            case 2: .final(.delivered())
+            case 3, 4: .elsewhere
+            default: .granted
+            }
+        model.answerClaim(at: generator.below(model.claimCount), result)
+    }
+
     private mutating func randomMood() -> [Disposition] { Self.moods[generator.below(Self.moods.count)] }
 
     private mutating func randomAnswer(of mood: [Disposition]) -> Disposition { mood[generator.below(mood.count)] }
@@ -195,6 +213,7 @@ private struct RandomDelivery {
         var rounds = 0
         while model.isLegal, rounds < 5000, !model.isIdle {
             rounds += 1
+            while model.claimCount > 0 { model.answerClaim() }
             while !model.attempts.isEmpty { model.answer(.delivered) }
             model.runSpool()
             model.secondPassed()
@@ -209,8 +228,11 @@ private struct RandomDelivery {
         model.instantAnswer = nil
         model.drain()
         var rounds = 0
-        while model.isLegal, rounds < 5000, !model.attempts.isEmpty || model.spoolTasks > 0 {
+        while model.isLegal, rounds < 5000,
+            !model.attempts.isEmpty || model.spoolTasks > 0 || model.claimCount > 0
+        {
             rounds += 1
+            answerClaim()
             answer()
             runSpoolTask()
         }

@@ -58,16 +58,16 @@ import Testing
         for (reason, _, text) in Reason.known {
             // The node itself uses 300.
             let isFromProvider = (301...399).contains(reason.rawValue)
-            #expect(ReplayWindow.isRepeated(.rejected(reason)) == isFromProvider, "\(text)")
-            #expect(!ReplayWindow.isRepeated(.retry(reason, after: 1000)), "\(text)")
+            #expect(Outcome.rejected(reason).isRepeated == isFromProvider, "\(text)")
+            #expect(!Outcome.retry(reason, after: 1000).isRepeated, "\(text)")
         }
-        #expect(ReplayWindow.isRepeated(.delivered(id: "an-id")))
-        #expect(ReplayWindow.isRepeated(.delivered()))
-        #expect(ReplayWindow.isRepeated(.gone(since: 1)))
-        #expect(ReplayWindow.isRepeated(.gone(since: nil)))
-        #expect(!ReplayWindow.isRepeated(Outcome(.queued)))
+        #expect(Outcome.delivered(id: "an-id").isRepeated)
+        #expect(Outcome.delivered().isRepeated)
+        #expect(Outcome.gone(since: 1).isRepeated)
+        #expect(Outcome.gone(since: nil).isRepeated)
+        #expect(!Outcome(.queued).isRepeated)
         for wrong in [100, 208, 300, 400] as [UInt16] {
-            #expect(!ReplayWindow.isRepeated(.rejected(Reason(rawValue: wrong))))
+            #expect(!Outcome.rejected(Reason(rawValue: wrong)).isRepeated)
         }
     }
 
@@ -297,7 +297,7 @@ import Testing
                     let last = outcomes[generator.below(outcomes.count)]
                     window.finish(envelopes[device][first], last, now: now)
                     expected[device] =
-                        ReplayWindow.isRepeated(last) ? .finished(text: first, last, at: now) : .free
+                        last.isRepeated ? .finished(text: first, last, at: now) : .free
                 case .finished(let first, let last, _):
                     #expect(outcome == (text == first ? last : nil), "seed \(seed)")
                     guard text != first else { continue }

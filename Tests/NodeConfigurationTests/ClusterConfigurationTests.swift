@@ -37,7 +37,7 @@ import Testing
         #expect(
             cluster
                 == Configuration.Cluster(
-                    name: "tocsin", node: nil, redis: .tcp(host: "10.0.0.5", port: 6380), sentinels: [],
+                    name: "tocsin", node: nil, nodes: 2, redis: .tcp(host: "10.0.0.5", port: 6380), sentinels: [],
                     keyFile: "/etc/tocsin/cluster.key", user: "node", passwordFile: "/etc/tocsin/cluster.password",
                     usesTLS: true, trustFile: "/etc/tocsin/ca.pem"))
     }
@@ -62,7 +62,7 @@ import Testing
         ("redis = \"a:1\"\nsentinels = [\"a:1\"]\nkey_file = \"k\"", "cluster.sentinels: cannot be set together"),
         ("redis = \"a:1\"\nkey_file = \"k\"\nname = \"a b\"", "cluster.name: must be 1 to 64"),
         ("redis = \"a:1\"\nkey_file = \"k\"\nnode = \"\"", "cluster.node: must be 1 to 64"),
-        ("redis = \"a:1\"\nkey_file = \"k\"\nnodes = 3", "cluster.nodes: unknown key"),
+        ("redis = \"a:1\"\nkey_file = \"k\"\nnodes = 1", "cluster.nodes: is 1, but must be"),
     ])
     func `a mistake is named`(table: String, problem: String) throws {
         let error = #expect(throws: ConfigurationError.self) { try configuration("[cluster]\n" + table) }

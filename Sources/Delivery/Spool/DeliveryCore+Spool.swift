@@ -33,7 +33,7 @@ extension DeliveryCore {
     /// Handles the result of ``DeliveryAction/store(_:)``: delivers the envelope if memory has room, or parks it.
     mutating func stored(_ pending: PendingEnvelope, _ result: StoreResult, at now: ClockReading) {
         guard pending.phase == .storing else { return }
-        schedule.storing -= 1
+        stopStoring(pending)
         switch result {
         case .stored(let row):
             becameStored(pending, row)
@@ -202,7 +202,7 @@ extension DeliveryCore {
             // The stored expiry applies, even if a resend had another ttl.
             pending.expiry = .at(stored.expires)
             enterMemory(pending, envelope)
-            deliver(pending, now)
+            if pending.isClaimed { deliver(pending, now) } else { claimAndBegin(pending, now) }
         } else if let pending = byDigest[envelope.digest] {
             // A resend arrived while the row was being read, and the resend's delivery continues.
             becameStored(pending, row)
@@ -220,7 +220,7 @@ extension DeliveryCore {
             pending.handle = envelopes.insert(pending)
             byDigest[envelope.digest] = pending
             enterMemory(pending, envelope)
-            deliver(pending, now)
+            claimAndBegin(pending, now)
         }
     }
 

@@ -1,23 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Admission
 import Cluster
+import Cryptography
+import Delivery
 import EventLoop
+import Glibc
+import NodeConfiguration
 
 /// What the node shares with the other nodes of its cluster, and the engine that holds it.
 final class SharedState {
     let engine: Engine
+    /// Decides together with the other nodes.
+    let ledger: ClusterLedger
     private let tokens: ClusterTokens
 
     /// - Parameter tokens: Apple's provider tokens in use.
     init(
-        _ settings: EngineSettings, on loop: EventLoop, log: EventLog, tokens: @escaping () -> ProviderAssembly.Tokens
+        _ settings: EngineSettings, _ configuration: Configuration, nodes: Int, for dispatch: Dispatch,
+        on loop: EventLoop, log: EventLog, tokens: @escaping () -> ProviderAssembly.Tokens
     ) {
-        engine = Engine(settings, version: Version.current, on: loop)
+        let file = "\(configuration.state)/\(Self.sessionFile)"
+        engine = Engine(
+            settings, version: Version.current, formerSession: Self.formerSession(in: file), on: loop)
+        Self.remember(engine.session, in: file)
+        ledger = ClusterLedger(
+            engine, for: dispatch, configuration.admission, nodes: nodes,
+            window: .seconds(configuration.limits.replayWindow), on: loop)
         self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)
         engine.report = { [log, unowned self] event in
             log.record(event)
-            if event == .available { self.tokens.engineReturned() }
+            guard event == .available else { return }
+            self.tokens.engineReturned()
+            ledger.engineReturned()
         }
+    }
+
+    // MARK: The session of the node's next process
+
+    private static let sessionFile = "cluster.session"
+
+    /// The session of an earlier process, which has ended: this process has the lock of the state directory.
+    private static func formerSession(in file: String) -> String? {
+        guard let bytes = try? RegularFile.read(file, atMost: 64, access: .owner) else { return nil }
+        let text = String(decoding: bytes, as: UTF8.self)
+        return text.allSatisfy(\.isHexDigit) && !text.isEmpty ? text : nil
+    }
+
+    /// Without the file, other nodes wait until the session has ended by itself.
+    private static func remember(_ session: String, in file: String) {
+        unlink(file)
+        try? PrivateFile.create(file, holding: Array(session.utf8))
     }
 
     /// Connects to the engine, and takes over what the other nodes have. A node starts without the engine, too.

@@ -56,6 +56,15 @@ final class Tally: Sendable {
         state.withLock { $0.seen[Self.name(notification.encrypted)]?.unanswered += 1 }
     }
 
+    /// Notes that an envelope may be delivered once more, because two nodes had it that did not know of each other.
+    /// - Returns: whether it has been delivered more than once so far.
+    func excuse(_ envelope: Int) -> Bool {
+        state.withLock { state in
+            state.seen[envelope]?.unanswered += 1
+            return state.seen[envelope].map { $0.times > 1 } ?? false
+        }
+    }
+
     /// Notes that the node was killed between these two times. It may not have kept answers received within the second
     /// before, and cannot have received later ones.
     func nodeKilled(after first: MonotonicTime, before last: MonotonicTime) {

@@ -54,7 +54,7 @@ actor TestBed {
     /// Starts a test bed, runs `body` and stops the test bed. If `body` throws, prints the log of the node.
     /// - Parameters:
     ///   - nodes: the number of nodes.
-    ///   - more: further tables of each node's configuration, in TOML.
+    ///   - more: further tables of each node's configuration, in TOML; `{node}` stands for the name of the node.
     ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
     ///   - servesHTTP: whether the node also has an HTTP endpoint.
     ///   - descriptors: the node's limit of open files; `nil` for that of this process.
@@ -108,11 +108,12 @@ actor TestBed {
                 await services.set(Self.device(magic), for: String(decoding: token, as: UTF8.self))
             }
         }
+        _ = try KeyFile.readOrCreate("\(directory)/cluster.key")
         for index in nodes.indices {
             let configuration = SimulatedConfiguration(
                 endpoints: endpoints, state: "state\(index)", tnp: "\(endpoint(of: index))",
                 http: servesHTTP && index == 0 ? "unix:http.sock" : nil, circuitIDs: circuitIDs, logLevel: "notice",
-                additionalTables: more)
+                additionalTables: more.replacing("{node}", with: "node\(index)"))
             try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin\(index).toml"))
             try await startNode(index)
         }

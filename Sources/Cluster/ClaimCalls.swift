@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cryptography
+import Redis
+import TNP
+import Time
+
+/// The rates that the nodes of a cluster share, and the days for which a record counts.
+package struct SharedLimits: Sendable {
+    private let rates: [[UInt8]]
+    private let days: [[UInt8]]
+
+    /// The limits of these settings.
+    /// - Parameter senderProtocol: the endpoint that received the submission.
+    package init(_ settings: AdmissionSettings, for senderProtocol: Admission.SenderProtocol) {
+        let isHTTP = senderProtocol == .http
+        rates =
+            Self.rate(settings.device) + Self.rate(settings.app)
+            + Self.rate(isHTTP ? settings.httpUnproven : settings.unproven)
+            + (isHTTP ? Self.rate(settings.http) : Self.noRate)
+        days = [settings.provenDays, settings.deadDays, settings.senderForgetDays, settings.senderQuietDays].map {
+            Array("\($0)".utf8)
+        }
+    }
+
+    private static let noRate: [[UInt8]] = [[0x30], [0x30]]
+
+    /// Interval and time to refill, in microseconds; rounded up, so that the engine never admits more than the rate.
+    private static func rate(_ rate: Rate) -> [[UInt8]] {
+        let interval = (60_000_000 + rate.perMinute - 1) / rate.perMinute
+        return [interval, interval * rate.burst].map { Array("\($0)".utf8) }
+    }
+
+    /// All rates and days. Buckets that are not wanted have no rate.
+    func arguments(device: Bool = true, app: Bool = true, unproven: Bool = true, http: Bool = true) -> [[UInt8]] {
+        let wanted = [device, app, unproven, http]
+        return wanted.indices.flatMap { wanted[$0] ? Array(rates[2 * $0...2 * $0 + 1]) : Self.noRate } + days
+    }
+}
+
+/// The keys of an envelope in the engine.
+package struct EnvelopeKeys: Sendable {
+    /// The key of the envelope itself.
+    package let digest: [UInt8]
+    private let pair, token, app, unproven, http: [UInt8]
+
+    /// - Parameters:
+    ///   - token: the keyed hash of the device token.
+    ///   - app: the name of the app.
+    package init(
+        _ envelope: Envelope, token: UInt64, app: String, through senderProtocol: Admission.SenderProtocol,
+        in names: KeyNames
+    ) {
+        let token = withUnsafeBytes(of: token.bigEndian) { Array($0) }
+        digest = names.name(.envelope, of: envelope.digest.bytes)
+        pair = names.name(.pair, of: token + envelope.iv)
+        self.token = names.name(.deviceToken, of: token)
+        self.app = names.name(.appRate, of: Array(app.utf8))
+        unproven = names.name(senderProtocol == .http ? .httpUnprovenRate : .unprovenRate)
+        http = names.name(.httpRate)
+    }
+
+    var all: [[UInt8]] { [digest, pair, token, app, unproven, http] }
+}
+
+/// The engine's answer to a claim.
+package enum ClaimAnswer: Sendable, Equatable {
+    /// This node delivers the envelope.
+    case claimed(SharedRecord, used: Duration)
+    /// This node delivers the envelope, which was admitted before.
+    case resumed
+    /// The envelope has this sealed outcome.
+    case final([UInt8])
+    /// Another living node delivers the envelope.
+    case elsewhere
+    /// The iv was used with another ciphertext.
+    case ivReused
+    /// The nodes together refuse the submission.
+    case refused(SharedRefusal)
+
+    /// Decodes the reply to `take` or `resume`; `nil` if it is none.
+    package init?(_ reply: RedisReply) {
+        switch reply {
+        case .status("claimed"): self = .resumed
+        case .status("elsewhere"): self = .elsewhere
+        case .status("iv"): self = .ivReused
+        case .status("key_required"): self = .refused(.keyRequired)
+        case .status("key_mismatch"): self = .refused(.keyMismatch)
+        case .status(let text):
+            guard let obstacle = Admission.UnprovenObstacle(rawValue: text) else { return nil }
+            self = .refused(.obstacle(obstacle))
+        case .array(let parts):
+            switch (parts.first?.text, parts.count) {
+            case ("claimed", 7):
+                guard let record = SharedRecord(parts[1...5]), let used = parts[6].microseconds else { return nil }
+                self = .claimed(record, used: used)
+            case ("final", 2):
+                guard let sealed = parts[1].bytes else { return nil }
+                self = .final(sealed)
+            case ("over", 3):
+                guard let wait = parts[2].integer.map({ Duration.milliseconds($0) }) else { return nil }
+                self = .refused(parts[1].text == "unproven" ? .unproven(wait: wait) : .busy(wait: wait))
+            case ("device", 3):
+                guard let wait = parts[1].integer, let used = parts[2].microseconds else { return nil }
+                self = .refused(.device(wait: .milliseconds(wait), used: used))
+            case ("dead", 2):
+                guard let since = parts[1].text.flatMap({ UInt64($0) }) else { return nil }
+                self = .refused(.dead(since: since))
+            default: return nil
+            }
+        default: return nil
+        }
+    }
+}
+
+extension RedisReply {
+    /// A number of microseconds in decimal digits.
+    fileprivate var microseconds: Duration? { text.flatMap { Int64($0) }.map { .microseconds($0) } }
+}
+
+extension SharedRecord {
+    /// Decodes standing, since, day, sender and unsigned.
+    init?(_ parts: ArraySlice<RedisReply>) {
+        let parts = Array(parts)
+        guard parts.count == 5, let standing = parts[0].integer.flatMap({ UInt8(exactly: $0) }),
+            let since = parts[1].text.flatMap({ UInt64($0) }),
+            let day = parts[2].integer.flatMap({ UInt16(exactly: $0) }),
+            let sender = parts[3].text, let unsigned = parts[4].integer.flatMap({ UInt16(exactly: $0) })
+        else { return nil }
+        self.init(
+            standing: standing, since: since, day: day, sender: sender.isEmpty ? 0 : UInt64(sender) ?? 0,
+            unsignedDay: unsigned)
+    }
+
+    fileprivate var arguments: [[UInt8]] {
+        ["\(standing)", "\(since)", "\(day)", sender == 0 ? "" : "\(sender)", "\(unsignedDay)"].map { Array($0.utf8) }
+    }
+}
+
+/// The calls by which a node claims envelopes, and concludes them.
+package struct ClaimCalls: Sendable {
+    /// How long a claim lasts at least, in milliseconds.
+    private static let shortestClaim: Int64 = 600_000
+
+    let session: [UInt8]
+    let sessionKey: [UInt8]
+
+    private static func signer(_ signer: UInt64) -> String { signer == 0 ? "" : "\(signer)" }
+
+    /// Admits an envelope for all nodes, and claims it.
+    /// - Parameters:
+    ///   - content: a hash of the ciphertext.
+    ///   - record: what this node knows about the device token.
+    package func take(
+        _ keys: EnvelopeKeys, content: [UInt8], ttl: UInt32, terms: Admission.Terms, limits: SharedLimits,
+        senderKeysCount: Bool, obstacle: Admission.UnprovenObstacle?, record: SharedRecord, on day: UInt16
+    ) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .take), keys: keys.all + [sessionKey])
+        command.append(session)
+        command.append(content)
+        command.append(Self.claimTime(ttl: ttl))
+        command.append(Int64(day))
+        for argument in limits.arguments() { command.append(argument) }
+        command.append(Self.signer(terms.signer))
+        command.append(senderKeysCount ? "1" : "0")
+        command.append(obstacle?.rawValue ?? "")
+        for argument in record.arguments { command.append(argument) }
+        return command
+    }
+
+    /// Claims an envelope that this node has stored before.
+    package func resume(_ keys: EnvelopeKeys, ttl: UInt32) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .resume), keys: [keys.digest, sessionKey])
+        command.append(session)
+        command.append(Self.claimTime(ttl: ttl))
+        return command
+    }
+
+    private static func claimTime(ttl: UInt32) -> Int64 { max(shortestClaim, Int64(ttl) * 1000) }
+
+    /// Records the outcome of an envelope.
+    /// - Parameters:
+    ///   - outcome: the sealed outcome; `nil` if a resend is to be tried again.
+    ///   - window: how long the outcome is remembered.
+    ///   - refund: what the submission gets back; `nil` if the engine did not admit it.
+    ///   - wasUnproven: whether it took from the budget of unproven device tokens.
+    package func conclude(
+        _ keys: EnvelopeKeys, outcome: [UInt8]?, window: Duration, limits: SharedLimits, refund: Admission.Refund?,
+        wasUnproven: Bool, event: TokenEvent, on day: UInt16
+    ) -> RedisCommand {
+        var command = RedisCommand(function: FunctionLibrary.current.name(of: .conclude), keys: keys.all)
+        command.append(session)
+        command.append(outcome ?? [])
+        command.append(Int64(window.milliseconds))
+        command.append(Int64(day))
+        let budgets = refund?.budgets ?? false
+        for argument in limits.arguments(app: budgets, unproven: budgets && wasUnproven, http: budgets) {
+            command.append(argument)
+        }
+        command.append(refund?.device == true ? "1" : "0")
+        switch event {
+        case .accepted(let time, let signer, let isUnsigned):
+            command.append("accepted")
+            command.append("\(time)")
+            command.append(Self.signer(signer))
+            command.append(isUnsigned ? "1" : "0")
+        case .gone(let since):
+            command.append("gone")
+            command.append("\(since)")
+            command.append("")
+            command.append("0")
+        case .bad, .none:
+            command.append(event == .bad ? "bad" : "")
+            command.append("0")
+            command.append("")
+            command.append("0")
+        }
+        return command
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HeapModule
+import TNP
+import Tables
+import Time
+
+/// The right to deliver an envelope, which one node of a cluster has.
+package enum ClaimResult: Sendable {
+    /// This node delivers the envelope.
+    case granted
+    /// The nodes together refuse the submission. A resend is a new submission.
+    case refused(Outcome)
+    /// The envelope already has this outcome.
+    case final(Outcome)
+    /// Another living node delivers the envelope, and its outcome is not known yet.
+    case elsewhere
+}
+
+/// Claims envelopes among the nodes of a cluster.
+package protocol EnvelopeClaims: AnyObject {
+    /// Asks for the right to deliver an envelope, and passes the result to ``Dispatch/claimed(_:_:)``, at once or later.
+    /// - Parameters:
+    ///   - number: of the envelope.
+    ///   - app: the name of its app.
+    ///   - reply: the submission that brought the envelope; `nil` if an earlier process stored it.
+    func claim(_ number: UInt64, _ envelope: Envelope, app: String, for reply: Reply?)
+}
+
+/// Claims: in a cluster, a sender may send an envelope to one node after another.
+extension DeliveryCore {
+    /// The first and the longest pause before the node asks again for an envelope that another node has.
+    private static let (firstPause, longestPause) = (Duration.milliseconds(250), Duration.seconds(2))
+    private static let elsewhere = Outcome.retry(
+        .nodeBusy, after: 10_000, text: "another node is still trying to deliver this envelope")
+
+    /// Claims an envelope that is in memory, and begins with it.
+    mutating func claimAndBegin(_ pending: PendingEnvelope, _ now: ClockReading) {
+        guard usesClaims else { return begin(pending, now) }
+        pending.phase = .claiming
+        actions.append(.claim(pending))
+    }
+
+    /// Claims an envelope again that another node had.
+    mutating func claimAgain(_ pending: PendingEnvelope, _ now: ClockReading) {
+        let isLate = pending.row == nil && now.monotonic - pending.taken > limits.retry.patience
+        guard !isLate, !isDraining else { return refuse(pending, Self.elsewhere, now) }
+        claimAndBegin(pending, now)
+    }
+
+    /// Handles the result of ``DeliveryAction/claim(_:)``.
+    mutating func claimed(_ number: UInt64, _ result: ClaimResult, at now: ClockReading) {
+        let handle = PendingEnvelope.Handle(rawValue: number)
+        guard envelopes.contains(handle), envelopes[handle].phase == .claiming else { return }
+        let pending = envelopes[handle]
+        pending.phase = .active
+        switch result {
+        case .granted:
+            pending.isClaimed = true
+            begin(pending, now)
+        case .final(let outcome):
+            stopStoring(pending)
+            finish(pending, outcome, now)
+        case .refused(let outcome): refuse(pending, outcome, now)
+        case .elsewhere where isDraining: refuse(pending, Self.elsewhere, now)
+        case .elsewhere:
+            let factor = 1 << min(pending.claimsElsewhere, 3)
+            pending.claimsElsewhere += 1
+            let until = now.monotonic + min(Self.firstPause * factor, Self.longestPause)
+            pending.phase = .paused(until: until)
+            paused.insert(Pause(until: until, sequence: pending.sequence, envelope: pending))
+        }
+        settle(now)
+    }
+
+    /// Ends an envelope that this node does not deliver; a stored one waits in the spool.
+    private mutating func refuse(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
+        stopStoring(pending)
+        if pending.row != nil { return park(pending, for: Self.longestPause, outcome, now) }
+        leaveMemory(pending, now)
+        end(pending, outcome, isRemembered: false, now)
+    }
+
+    /// Ends the reservation of a place in the spool.
+    mutating func stopStoring(_ pending: PendingEnvelope) {
+        guard pending.isToBeStored else { return }
+        pending.isToBeStored = false
+        schedule.storing -= 1
+    }
+}

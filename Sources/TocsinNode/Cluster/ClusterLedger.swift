@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cluster
+import Cryptography
+import Delivery
+import DequeModule
+import EventLoop
+import Redis
+import TNP
+import Tables
+import Time
+
+/// Asks the engine of the cluster, before the first attempt of each envelope, whether the nodes together admit it and
+/// whether this node delivers it; and tells the engine its outcome. Without the engine, or while it is slow, the node
+/// decides alone.
+final class ClusterLedger: EnvelopeClaims, RedisReceiver {
+    /// How long the node waits for the engine's decision.
+    static let patience = Duration.milliseconds(250)
+    /// How long the node decides alone after the engine was slow.
+    private static let slowPause = Duration.seconds(1)
+    /// Maximum number of outcomes that wait for the engine.
+    static let maximumConclusions = 20_000
+
+    private struct Question {
+        /// The number of the envelope.
+        let number: UInt64
+        let keys: EnvelopeKeys
+        /// `nil` for an envelope that an earlier process stored.
+        let submission: (reply: Reply, terms: Admission.Terms)?
+    }
+
+    private let engine: Engine
+    private unowned let dispatch: Dispatch
+    unowned var intake: Intake?
+    private let window: Duration
+    /// The number of nodes in the cluster.
+    let nodes: Int
+    /// The settings of all nodes together.
+    var settings: AdmissionSettings {
+        didSet { limits = (SharedLimits(settings, for: .tnp), SharedLimits(settings, for: .http)) }
+    }
+    private var limits: (tnp: SharedLimits, http: SharedLimits)
+    private var questions = Slab<Question>()
+    /// The questions and when they have waited for too long, in this order. Some are answered.
+    private var deadlines: Deque<(question: Slab<Question>.Handle, at: MonotonicTime)> = []
+    private var timer: Timer?
+    /// While the engine is slow, when the node asks it again.
+    private var aloneUntil = MonotonicTime(nanoseconds: 0)
+    private lazy var conclusions = Conclusions(engine)
+
+    /// - Parameters:
+    ///   - nodes: the number of nodes in the cluster.
+    ///   - window: how long an outcome is remembered.
+    init(
+        _ engine: Engine, for dispatch: Dispatch, _ settings: AdmissionSettings, nodes: Int, window: Duration,
+        on loop: EventLoop
+    ) {
+        self.engine = engine
+        self.dispatch = dispatch
+        self.settings = settings
+        self.nodes = nodes
+        self.window = window
+        limits = (SharedLimits(settings, for: .tnp), SharedLimits(settings, for: .http))
+        timer = Timer(on: loop) { [unowned self] in deadlineReached() }
+    }
+
+    private func limits(_ senderProtocol: Admission.SenderProtocol) -> SharedLimits {
+        senderProtocol == .http ? limits.http : limits.tnp
+    }
+
+    /// Whether the node decides alone.
+    private var isAlone: Bool { !engine.status.isAvailable || aloneUntil > .now }
+
+    /// The engine is back: tells it the outcomes of the meantime.
+    func engineReturned() { conclusions.sendAll() }
+
+    // MARK: Before the first attempt
+
+    func claim(_ number: UInt64, _ envelope: Envelope, app: String, for reply: Reply?) {
+        guard let intake else { return }
+        let now = intake.reading
+        let terms = reply.flatMap { intake.terms(of: $0) }
+        let token = terms?.token ?? intake.admission.name(of: envelope, app: app)
+        let keys = EnvelopeKeys(
+            envelope, token: token, app: app, through: terms?.senderProtocol ?? .tnp, in: engine.names)
+        let question = Question(
+            number: number, keys: keys, submission: reply.flatMap { reply in terms.map { (reply, $0) } })
+        intake.nodesDecide(alone: isAlone)
+        guard !isAlone else { return decideAlone(question) }
+        let command: RedisCommand
+        if let terms {
+            command = engine.claims.take(
+                keys, content: engine.names.hash(of: Array(envelope.ciphertext), as: .pair), ttl: envelope.ttl,
+                terms: terms, limits: limits(terms.senderProtocol),
+                senderKeysCount: settings.senders != .off,
+                obstacle: intake.admission.obstacle(to: terms, at: now.monotonic),
+                record: intake.admission.record(for: terms, on: now.day), on: now.day)
+        } else {
+            command = engine.claims.resume(keys, ttl: envelope.ttl)
+        }
+        let place = questions.insert(question)
+        deadlines.append((place, .now + Self.patience))
+        if deadlines.count == 1 { timer?.start(after: Self.patience) }
+        // Reports an engine that has just gone through `replied`, too.
+        if !engine.send(command, number: place.rawValue, for: self) { answered(place, nil) }
+    }
+
+    func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
+        let place = Slab<Question>.Handle(rawValue: number)
+        // After its deadline, a question is no longer there.
+        guard questions.contains(place) else { return }
+        answered(place, try? ClaimAnswer(reply.get()))
+    }
+
+    private func answered(_ place: Slab<Question>.Handle, _ answer: ClaimAnswer?) {
+        guard let question = questions.remove(place) else { return }
+        guard let answer else { return decideAlone(question) }
+        dispatch.claimed(question.number, result(answer, question))
+    }
+
+    private func result(_ answer: ClaimAnswer, _ question: Question) -> ClaimResult {
+        if let (reply, terms) = question.submission, let intake {
+            return intake.decided(reply, terms, question.keys, answer)
+        }
+        switch answer {
+        case .elsewhere: return .elsewhere
+        case .final(let sealed): return outcome(sealed, of: question.keys).map { .final($0) } ?? .granted
+        case .resumed, .claimed, .ivReused, .refused: return .granted
+        }
+    }
+
+    private func decideAlone(_ question: Question) {
+        guard let (reply, terms) = question.submission, let intake else {
+            return dispatch.claimed(question.number, .granted)
+        }
+        dispatch.claimed(question.number, intake.decideAlone(reply, terms, question.keys))
+    }
+
+    private func deadlineReached() {
+        let now = MonotonicTime.now
+        while let first = deadlines.first, first.at <= now {
+            deadlines.removeFirst()
+            guard questions.contains(first.question) else { continue }
+            aloneUntil = now + Self.slowPause
+            intake?.nodesDecide(alone: true)
+            answered(first.question, nil)
+        }
+        if let next = deadlines.first { timer?.start(after: next.at - now) }
+    }
+
+    /// Opens an outcome that the engine remembers; `nil` if it is damaged.
+    func outcome(_ sealed: [UInt8], of keys: EnvelopeKeys) -> Outcome? {
+        engine.names.open(sealed, of: keys.digest).flatMap { Outcome(spooled: $0) }
+    }
+
+    // MARK: Afterwards
+
+    /// Tells the engine the outcome of a submission that this node has admitted.
+    func conclude(
+        _ keys: EnvelopeKeys, _ outcome: Outcome, _ ticket: Admission.Ticket, _ refund: Admission.Refund,
+        _ event: TokenEvent, on day: UInt16
+    ) {
+        conclude(
+            keys, outcome, limits: limits(ticket.senderProtocol),
+            refund: ticket.isShared ? refund : nil, wasUnproven: ticket.isUnproven, event, on: day)
+    }
+
+    /// Tells the engine the outcome of an envelope that an earlier process has admitted.
+    func conclude(_ envelope: Envelope, app: String, _ outcome: Outcome, at now: ClockReading) {
+        guard let intake else { return }
+        let keys = EnvelopeKeys(
+            envelope, token: intake.admission.name(of: envelope, app: app), app: app, through: .tnp, in: engine.names)
+        let event: TokenEvent =
+            switch outcome.kind {
+            case .delivered: .accepted(at: now.milliseconds, signer: 0, isUnsigned: false)
+            case .gone: .gone(since: outcome.goneSince ?? now.milliseconds)
+            case .rejected where outcome.reason == .badDeviceToken: .bad
+            case .rejected, .queued, .retry: .none
+            }
+        conclude(
+            keys, outcome, limits: limits.tnp, refund: nil, wasUnproven: false, event,
+            on: now.day)
+    }
+
+    private func conclude(
+        _ keys: EnvelopeKeys, _ outcome: Outcome, limits: SharedLimits, refund: Admission.Refund?, wasUnproven: Bool,
+        _ event: TokenEvent, on day: UInt16
+    ) {
+        let sealed = outcome.isRepeated ? engine.names.seal(outcome.spooled, of: keys.digest) : nil
+        conclusions.send(
+            engine.claims.conclude(
+                keys, outcome: sealed, window: window, limits: limits, refund: refund, wasUnproven: wasUnproven,
+                event: event, on: day))
+    }
+
+    /// The outcomes on their way to the engine. Each is sent until the engine has it.
+    private final class Conclusions: RedisReceiver {
+        private let engine: Engine
+        private var unanswered = Slab<RedisCommand>()
+        /// Those that the engine has not received, as far as is known.
+        private var unsent: Deque<Slab<RedisCommand>.Handle> = []
+
+        init(_ engine: Engine) { self.engine = engine }
+
+        func send(_ command: RedisCommand) {
+            // The engine then believes that this node still has the envelope, until its session ends.
+            guard unanswered.count < ClusterLedger.maximumConclusions else { return }
+            send(unanswered.insert(command))
+        }
+
+        private func send(_ place: Slab<RedisCommand>.Handle) {
+            if !engine.send(unanswered[place], number: place.rawValue, for: self) { unsent.append(place) }
+        }
+
+        func sendAll() {
+            let all = unsent
+            unsent = []
+            for place in all { send(place) }
+        }
+
+        func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
+            let place = Slab<RedisCommand>.Handle(rawValue: number)
+            switch reply {
+            case .failure(.disconnected), .failure(.timedOut), .failure(.malformed), .failure(.tooManyWaiting):
+                unsent.append(place)
+            case .failure(.refused), .success: unanswered.remove(place)
+            }
+        }
+    }
+}

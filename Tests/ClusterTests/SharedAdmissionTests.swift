@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cryptography
+import EventLoop
+import Redis
+import Simulator
+import TNP
+import Testing
+import Time
+
+@testable import Cluster
+
+/// Two nodes that admit submissions together, with a real Redis server.
+@Suite struct SharedAdmissionTests {
+    private let loop = EventLoop(name: "admission")
+
+    /// A node without endpoints and push services.
+    private final class Peer {
+        let engine: Engine
+        var admission: Admission
+        private static let secret = SecretBytes([UInt8](repeating: 7, count: 32))
+
+        init(_ name: String, _ server: RedisServer, _ settings: AdmissionSettings, on loop: EventLoop) {
+            engine = Engine(
+                EngineSettings(
+                    cluster: "test", node: name, address: .direct(server.endpoint), secret: Self.secret),
+                version: "1", on: loop)
+            admission = Admission(
+                settings, hash: KeyedHash(key: Self.secret), seed: Array(repeating: 1, count: Puzzle.seedLength),
+                now: .now)
+            _ = admission.connected(.tor(1), at: .now)
+        }
+
+        var now: ClockReading { ClockReading(monotonic: .now, unix: UnixTime.now) }
+
+        func call(_ command: RedisCommand, on domain: isolated LoopDomain) async throws -> RedisReply {
+            final class Receiver: RedisReceiver {
+                var reply: Result<RedisReply, RedisError>?
+                func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) { self.reply = reply }
+            }
+            let receiver = Receiver()
+            #expect(engine.send(command, number: 0, for: receiver))
+            while receiver.reply == nil { await domain.loop.sleep(for: .milliseconds(1)) }
+            return try receiver.reply!.get()
+        }
+    }
+
+    /// A submission on its way through a node.
+    private struct Sent {
+        let envelope: Envelope
+        let terms: Admission.Terms
+        let keys: EnvelopeKeys
+        let answer: ClaimAnswer
+        /// `nil` if the submission was refused.
+        var ticket: Admission.Ticket?
+    }
+
+    private static let wide = Rate(burst: 100_000, perMinute: 100_000)
+
+    /// Settings with no limit that a test reaches.
+    private static func settings(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> AdmissionSettings {
+        var settings = AdmissionSettings()
+        (settings.device, settings.app, settings.unproven) = (wide, wide, wide)
+        settings.senderQuietDays = 0
+        change(&settings)
+        return settings
+    }
+
+    private func withPeers(
+        _ change: (inout AdmissionSettings) -> Void = { _ in },
+        _ body: @Sendable (Peer, Peer, isolated LoopDomain) async throws -> Void
+    ) async throws {
+        let server = try RedisServer()
+        try await server.start()
+        let settings = Self.settings(change)
+        try await LoopDomain(loop).run { domain in
+            let one = Peer("one", server, settings, on: domain.loop)
+            let two = Peer("two", server, settings, on: domain.loop)
+            await one.engine.start()
+            await two.engine.start()
+            try await body(one, two, domain)
+            await one.engine.stop()
+            await two.engine.stop()
+        }
+        await server.stop()
+    }
+
+    private static func envelope(_ number: Int, to device: Int, content: UInt8 = 1) throws -> Envelope {
+        try Envelope(
+            magic: .iOS, deviceToken: Array(String(1_000_000_000 + device).utf8)[...],
+            iv: Array(String(1_000_000_000_000_000 + number).utf8)[...],
+            ciphertext: [UInt8](repeating: content, count: 16)[...], format: .pipe)
+    }
+
+    private func send(
+        _ envelope: Envelope, app: String = "app", by key: Ed25519.PrivateKey? = nil, to peer: Peer,
+        through senderProtocol: Admission.SenderProtocol = .tnp, on domain: isolated LoopDomain
+    ) async throws -> Sent {
+        let signature = key.map { SenderSignature(of: envelope.digest, by: $0) }
+        let submission = Submission(request: 1, envelope: envelope, proof: nil, signature: signature)
+        let terms = peer.admission.terms(
+            of: submission, paid: 0, app: app, on: .tor(1), through: senderProtocol)
+        let keys = EnvelopeKeys(
+            envelope, token: terms.token, app: app, through: senderProtocol, in: peer.engine.names)
+        let now = peer.now
+        let settings = peer.admission.settings
+        let reply = try await peer.call(
+            peer.engine.claims.take(
+                keys, content: peer.engine.names.hash(of: Array(envelope.ciphertext), as: .pair), ttl: envelope.ttl,
+                terms: terms, limits: SharedLimits(settings, for: senderProtocol),
+                senderKeysCount: settings.senders != .off,
+                obstacle: peer.admission.obstacle(to: terms, at: now.monotonic),
+                record: peer.admission.record(for: terms, on: now.day), on: now.day), on: domain)
+        let answer = try #require(ClaimAnswer(reply))
+        var sent = Sent(envelope: envelope, terms: terms, keys: keys, answer: answer)
+        if case .claimed(let record, let used) = answer {
+            sent.ticket = peer.admission.admitted(terms, record, used: used, at: now)
+        }
+        return sent
+    }
+
+    @discardableResult
+    private func conclude(
+        _ sent: Sent, _ outcome: Outcome = .delivered(), _ contact: ProviderContact = .contacted, at peer: Peer,
+        on domain: isolated LoopDomain
+    ) async throws -> RedisReply {
+        let ticket = try #require(sent.ticket)
+        let now = peer.now
+        let event = peer.admission.event(outcome, of: ticket, binds: true, at: now)
+        return try await peer.call(
+            peer.engine.claims.conclude(
+                sent.keys, outcome: outcome.kind == .retry ? nil : Array("sealed".utf8), window: .seconds(600),
+                limits: SharedLimits(peer.admission.settings, for: ticket.senderProtocol),
+                refund: Admission.Refund(outcome, contact: contact), wasUnproven: ticket.isUnproven, event: event,
+                on: now.day), on: domain)
+    }
+
+    /// The number of submissions to one device, by turns at both nodes, that are admitted.
+    private func admitted(
+        _ count: Int, to device: (Int) -> Int, app: String = "app",
+        through senderProtocol: Admission.SenderProtocol = .tnp, _ one: Peer, _ two: Peer,
+        on domain: isolated LoopDomain
+    ) async throws -> (Int, refusals: [ClaimAnswer]) {
+        var admitted = 0
+        var refusals: [ClaimAnswer] = []
+        for number in 0..<count {
+            let sent = try await send(
+                try Self.envelope(number + 1000, to: device(number)), app: app, to: number % 2 == 0 ? one : two,
+                through: senderProtocol, on: domain)
+            if sent.ticket != nil { admitted += 1 } else { refusals.append(sent.answer) }
+        }
+        return (admitted, refusals)
+    }
+
+    // MARK: One node delivers
+
+    @Test func `one node delivers an envelope, and the others learn its outcome`() async throws {
+        try await withPeers { one, two, domain in
+            let envelope = try Self.envelope(1, to: 1)
+            let first = try await send(envelope, to: one, on: domain)
+            #expect(first.ticket?.isUnproven == true)
+            #expect(try await send(envelope, to: two, on: domain).answer == .elsewhere)
+            // A resend at the same node is still this node's.
+            #expect(try await send(envelope, to: one, on: domain).ticket != nil)
+            try await conclude(first, at: one, on: domain)
+            for peer in [one, two] {
+                #expect(try await send(envelope, to: peer, on: domain).answer == .final(Array("sealed".utf8)))
+            }
+        }
+    }
+
+    @Test func `another node takes over when a session has ended`() async throws {
+        try await withPeers { one, two, domain in
+            let envelope = try Self.envelope(1, to: 1)
+            let first = try await send(envelope, to: one, on: domain)
+            _ = try await two.call(RedisCommand("DEL", "tocsin:{test}:n:\(one.engine.session)"), on: domain)
+            #expect(try await send(envelope, to: two, on: domain).ticket != nil)
+            // The outcome of the node that has lost the envelope changes nothing.
+            #expect(try await conclude(first, .gone(since: 1), at: one, on: domain) == .status("ignored"))
+            #expect(try await send(try Self.envelope(2, to: 1), to: two, on: domain).ticket != nil)
+        }
+    }
+
+    @Test func `an envelope that ended with RETRY may be sent to any node`() async throws {
+        try await withPeers { one, two, domain in
+            let envelope = try Self.envelope(1, to: 1)
+            let first = try await send(envelope, to: one, on: domain)
+            try await conclude(first, .retry(.providerUnreachable, after: 1), at: one, on: domain)
+            #expect(try await send(envelope, to: two, on: domain).ticket != nil)
+        }
+    }
+
+    @Test func `a node resumes what it has stored, unless another has delivered it`() async throws {
+        try await withPeers { one, two, domain in
+            let sent = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            let mine = try await one.call(one.engine.claims.resume(sent.keys, ttl: 60), on: domain)
+            let others = try await two.call(two.engine.claims.resume(sent.keys, ttl: 60), on: domain)
+            #expect(ClaimAnswer(mine) == .resumed && ClaimAnswer(others) == .elsewhere)
+            try await conclude(sent, at: one, on: domain)
+            let late = try await two.call(two.engine.claims.resume(sent.keys, ttl: 60), on: domain)
+            #expect(ClaimAnswer(late) == .final(Array("sealed".utf8)))
+        }
+    }
+
+    @Test func `an iv is used once, at any node`() async throws {
+        try await withPeers { one, two, domain in
+            let first = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            let other = try Self.envelope(1, to: 1, content: 2)
+            #expect(try await send(other, to: two, on: domain).answer == .ivReused)
+            try await conclude(first, at: one, on: domain)
+            #expect(try await send(other, to: two, on: domain).answer == .ivReused)
+            #expect(try await send(try Self.envelope(1, to: 2, content: 2), to: two, on: domain).ticket != nil)
+        }
+    }
+
+    // MARK: Rates
+
+    @Test func `the rate of a device token holds across nodes`() async throws {
+        try await withPeers({ $0.device = Rate(burst: 5, perMinute: 1) }) { one, two, domain in
+            let (admitted, refusals) = try await admitted(8, to: { _ in 1 }, one, two, on: domain)
+            #expect(admitted == 5 && refusals.count == 3)
+            for refusal in refusals {
+                guard case .refused(.device(let wait, let used)) = refusal else {
+                    Issue.record("\(refusal)")
+                    continue
+                }
+                #expect(
+                    (.seconds(55)...(.seconds(60))).contains(wait) && (.seconds(295)...(.seconds(300))).contains(used))
+            }
+            #expect(try await send(try Self.envelope(1, to: 2), to: two, on: domain).ticket != nil)
+        }
+    }
+
+    @Test func `the rate of an app holds across nodes`() async throws {
+        try await withPeers({ $0.app = Rate(burst: 6, perMinute: 1) }) { one, two, domain in
+            let (count, refusals) = try await admitted(9, to: { $0 }, one, two, on: domain)
+            #expect(count == 6)
+            #expect(refusals.allSatisfy { if case .refused(.busy) = $0 { true } else { false } })
+            let (others, _) = try await admitted(3, to: { $0 + 100 }, app: "other", one, two, on: domain)
+            #expect(others == 3)
+        }
+    }
+
+    @Test(arguments: [Admission.SenderProtocol.tnp, .http])
+    func `the budget of unproven device tokens holds across nodes`(_ senderProtocol: Admission.SenderProtocol)
+        async throws
+    {
+        let change: (inout AdmissionSettings) -> Void = {
+            $0.unproven = Rate(burst: 4, perMinute: 1)
+            $0.httpUnproven = $0.unproven
+            $0.abuse = Self.wide
+        }
+        try await withPeers(change) { one, two, domain in
+            let proven = try await send(
+                try Self.envelope(1, to: 1), to: one, through: senderProtocol, on: domain)
+            try await conclude(proven, at: one, on: domain)
+            let (count, refusals) = try await admitted(
+                6, to: { $0 + 10 }, through: senderProtocol, one, two, on: domain)
+            #expect(count == 3)
+            #expect(refusals.allSatisfy { if case .refused(.unproven) = $0 { true } else { false } })
+            // The other node has never seen this device token, which is proven.
+            let again = try await send(
+                try Self.envelope(2, to: 1), to: two, through: senderProtocol, on: domain)
+            #expect(again.ticket?.isUnproven == false)
+        }
+    }
+
+    @Test func `the rate of HTTP holds across nodes, and is not that of TNP`() async throws {
+        try await withPeers({ $0.http = Rate(burst: 3, perMinute: 1) }) { one, two, domain in
+            let (overHTTP, _) = try await admitted(5, to: { $0 }, through: .http, one, two, on: domain)
+            let (overTNP, _) = try await admitted(5, to: { $0 + 50 }, one, two, on: domain)
+            #expect(overHTTP == 3 && overTNP == 5)
+        }
+    }
+
+    @Test func `a submission that reached no push service is refunded`() async throws {
+        let change: (inout AdmissionSettings) -> Void = {
+            $0.device = Rate(burst: 1, perMinute: 1)
+            $0.app = $0.device
+            $0.unproven = $0.device
+        }
+        try await withPeers(change) { one, two, domain in
+            for number in 0..<4 {
+                let sent = try await send(
+                    try Self.envelope(number, to: 1), to: number % 2 == 0 ? one : two, on: domain)
+                #expect(sent.ticket != nil)
+                guard sent.ticket != nil else { return }
+                try await conclude(
+                    sent, .retry(.nodeBusy, after: 1), .notContacted, at: number % 2 == 0 ? one : two, on: domain)
+            }
+        }
+    }
+
+    @Test func `an obstacle refuses unproven device tokens only`() async throws {
+        try await withPeers({ $0.abuse = Rate(burst: 1, perMinute: 1) }) { one, two, domain in
+            let first = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            // The circuit has one unproven device token in flight, as many as it may have.
+            #expect(
+                try await send(try Self.envelope(2, to: 2), to: one, on: domain).answer
+                    == .refused(.obstacle(.circuit)))
+            try await conclude(first, at: one, on: domain)
+            #expect(try await send(try Self.envelope(3, to: 1), to: one, on: domain).ticket != nil)
+            _ = two
+        }
+    }
+
+    // MARK: Device tokens
+
+    @Test func `the first delivered key binds a device token at all nodes`() async throws {
+        let keys = try [1, 2].map { try #require(Ed25519.PrivateKey(seed: Array(repeating: UInt8($0), count: 32))) }
+        try await withPeers { one, two, domain in
+            let first = try await send(try Self.envelope(1, to: 1), by: keys[0], to: one, on: domain)
+            let second = try await send(try Self.envelope(2, to: 1), by: keys[1], to: two, on: domain)
+            try await conclude(second, at: two, on: domain)
+            try await conclude(first, at: one, on: domain)
+            let refused = try await send(try Self.envelope(3, to: 1), by: keys[0], to: one, on: domain)
+            #expect(refused.answer == .refused(.keyMismatch))
+            let unsigned = try await send(try Self.envelope(4, to: 1), to: one, on: domain)
+            #expect(unsigned.answer == .refused(.keyRequired))
+            #expect(try await send(try Self.envelope(5, to: 1), by: keys[1], to: one, on: domain).ticket != nil)
+        }
+    }
+
+    @Test func `an unsigned notification keeps a key from binding for some days`() async throws {
+        let key = try #require(Ed25519.PrivateKey(seed: Array(repeating: 1, count: 32)))
+        try await withPeers({ $0.senderQuietDays = 30 }) { one, two, domain in
+            try await conclude(try await send(try Self.envelope(1, to: 1), to: one, on: domain), at: one, on: domain)
+            let signed = try await send(try Self.envelope(2, to: 1), by: key, to: two, on: domain)
+            try await conclude(signed, at: two, on: domain)
+            #expect(try await send(try Self.envelope(3, to: 1), to: one, on: domain).ticket != nil)
+        }
+    }
+
+    @Test func `a dead device token is dead at all nodes, and revives at none`() async throws {
+        try await withPeers { one, two, domain in
+            let first = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            try await conclude(first, .gone(since: 1_700_000_000_000), at: one, on: domain)
+            #expect(
+                try await send(try Self.envelope(2, to: 1), to: two, on: domain).answer
+                    == .refused(.dead(since: 1_700_000_000_000)))
+        }
+    }
+
+    @Test func `a push service's old complaint does not end a device token that it has accepted since`() async throws {
+        try await withPeers { one, two, domain in
+            let first = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            let second = try await send(try Self.envelope(2, to: 1), to: two, on: domain)
+            try await conclude(first, at: one, on: domain)
+            try await conclude(second, .gone(since: 1_700_000_000_000), at: two, on: domain)
+            #expect(try await send(try Self.envelope(3, to: 1), to: two, on: domain).ticket?.isUnproven == false)
+        }
+    }
+
+    @Test func `an engine that knows nothing learns what the node knows`() async throws {
+        try await withPeers { one, two, domain in
+            let first = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            try await conclude(first, at: one, on: domain)
+            _ = one.admission.finish(try #require(first.ticket), with: .delivered(), contact: .contacted, at: one.now)
+            _ = try await one.call(RedisCommand("FLUSHALL"), on: domain)
+            #expect(try await send(try Self.envelope(2, to: 1), to: one, on: domain).ticket?.isUnproven == false)
+            #expect(try await send(try Self.envelope(3, to: 1), to: two, on: domain).ticket?.isUnproven == false)
+        }
+    }
+}

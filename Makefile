@@ -5,8 +5,10 @@ SWIFT ?= swift
 LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser-dev libsqlite3-dev \
   libqrencode-dev libpng-dev libhiredis-dev libjemalloc-dev pkg-config
 RUNTIME := tor
+# The engine of a cluster, for tests.
+ENGINE := redis-tools
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
-  zbar-tools default-jdk-headless prometheus chromium redis-tools
+  zbar-tools default-jdk-headless prometheus chromium $(ENGINE)
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
   libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java
@@ -26,10 +28,11 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: demo-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
+	@echo "make demo-cluster three nodes and their engine on this machine, killed at random while senders submit"
 	@echo "make test         all tests, including those over a private Tor network, with a browser and a JVM"
 	@echo "make test-quick   tests without tor, browser, JVM and running nodes"
 	@echo "make build        debug build             make release   optimised and stripped: .build/tocsin"
@@ -115,6 +118,12 @@ demo: packages
 	$(SWIFT) build --product tocsin
 	.build/debug/tocsin demo
 
+demo-cluster: packages
+	$(call install,$(ENGINE))
+	$(SWIFT) build --product tocsin
+	$(SWIFT) build --product tocsin-bench
+	.build/debug/tocsin-bench cluster --kills 5 --engine-kills 1
+
 # The allocation and memory tests measure the node as it is released.
 test: packages-test clients
 	$(SWIFT) build $(OPTIMISED) --product tocsin
@@ -124,6 +133,7 @@ test: packages-test clients
 
 # Without tor, browser, JVM and running nodes: quick, for use while developing.
 test-quick: packages
+	$(call install,$(ENGINE))
 	$(SWIFT) build --build-tests
 	Tests/run quick
 
@@ -135,6 +145,7 @@ test-tsan: packages-test
 
 # The suites of test-quick under both sanitizers.
 test-quick-sanitized: packages
+	$(call install,$(ENGINE))
 	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan

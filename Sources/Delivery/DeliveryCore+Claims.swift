@@ -7,8 +7,8 @@ import Time
 
 /// The right to deliver an envelope, which one node of a cluster has.
 package enum ClaimResult: Sendable {
-    /// This node delivers the envelope.
-    case granted
+    /// This node delivers the envelope. If the submission was admitted now: whether its device token is proven.
+    case granted(isProven: Bool?)
     /// The nodes together refuse the submission. A resend is a new submission.
     case refused(Outcome)
     /// The envelope already has this outcome.
@@ -55,8 +55,12 @@ extension DeliveryCore {
         let pending = envelopes[handle]
         pending.phase = .active
         switch result {
-        case .granted:
+        case .granted(let isProven):
             pending.isClaimed = true
+            if let isProven {
+                pending.origin = Origin(
+                    circuit: pending.origin.circuit, effort: pending.origin.effort, isProven: isProven)
+            }
             begin(pending, now)
         case .final(let outcome):
             stopStoring(pending)

@@ -104,7 +104,7 @@ final class PendingEnvelope: @unchecked Sendable {
     /// The destination that the sender chose.
     let route: RouteTable.Number
     let format: EnvelopeFormat
-    let origin: Origin
+    var origin: Origin
     let taken: MonotonicTime
     /// Position in the order of acceptance: envelopes of an earlier process have lower numbers than those of this
     /// process.

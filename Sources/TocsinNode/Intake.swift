@@ -213,6 +213,9 @@ final class Intake: OutcomeReceiver {
             return
         }
         waiting.remove(place)
+        if let route = submission.route {
+            metrics.answered(outcome, of: route, at: submission.senderProtocol.rawValue)
+        }
         switch submission.state {
         case .resend: connection?.finished(submission.request, outcome)
         case .asking:
@@ -220,9 +223,6 @@ final class Intake: OutcomeReceiver {
             admission.uncheckNode(at: .now)
             connection?.finished(submission.request, outcome)
         case .refused(let refusal):
-            if let route = submission.route {
-                metrics.answered(outcome, of: route, at: submission.senderProtocol.rawValue)
-            }
             if let connection { refuse(submission.request, refusal, on: connection) }
         case .admitted(let ticket): finish(submission, ticket, outcome, contact, connection)
         }
@@ -236,9 +236,6 @@ final class Intake: OutcomeReceiver {
         if outcome.kind == .delivered, let use = submission.use, let handles {
             if !use.isSaved { handles.rang(use.handle, confirming: use.unconfirmedToken) }
             mayBind = !handles.hasEnded(use.handle)
-        }
-        if let route = submission.route {
-            metrics.answered(outcome, of: route, at: ticket.senderProtocol.rawValue)
         }
         let now = reading
         if let ledger, let keys = submission.keys {
@@ -266,11 +263,10 @@ final class Intake: OutcomeReceiver {
     /// Takes the decision of all nodes about a submission.
     func decided(_ reply: Reply, _ terms: Admission.Terms, _ keys: EnvelopeKeys, _ answer: ClaimAnswer) -> ClaimResult {
         let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
+        metrics.decided(alone: false)
         switch answer {
         case .claimed(let record, let used):
-            waiting[place].state = .admitted(admission.admitted(terms, record, used: used, at: reading))
-            waiting[place].keys = keys
-            return .granted
+            return granted(place, keys, admission.admitted(terms, record, used: used, at: reading))
         case .final(let sealed):
             guard let outcome = ledger?.outcome(sealed, of: keys) else { return .elsewhere }
             return .final(outcome)
@@ -297,14 +293,21 @@ final class Intake: OutcomeReceiver {
     func decideAlone(_ reply: Reply, _ terms: Admission.Terms, _ keys: EnvelopeKeys) -> ClaimResult {
         let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
         let now = reading
+        metrics.decided(alone: true)
         admission.uncheckNode(at: now.monotonic)
         do throws(Refusal) {
-            waiting[place].state = .admitted(try admission.admit(terms, at: now))
-            waiting[place].keys = keys
-            return .granted
+            return granted(place, keys, try admission.admit(terms, at: now))
         } catch {
             return refused(place, error)
         }
+    }
+
+    private func granted(
+        _ place: Slab<WaitingSubmission>.Handle, _ keys: EnvelopeKeys, _ ticket: Admission.Ticket
+    ) -> ClaimResult {
+        waiting[place].state = .admitted(ticket)
+        waiting[place].keys = keys
+        return .granted(isProven: !ticket.isUnproven)
     }
 
     private func refused(_ place: Slab<WaitingSubmission>.Handle, _ refusal: Refusal) -> ClaimResult {

@@ -87,6 +87,10 @@ final class NodeMetrics {
         .init(
             "tocsin_cluster_nodes", .gauge, help: "Nodes of the cluster in the last day, by whether they live.",
             labels: ["state"], maximumSeries: 2),
+        .init(
+            "tocsin_cluster_decisions_total", .counter,
+            help: "Submissions by who decided: all nodes together (engine), or the node alone (node).", labels: ["by"],
+            maximumSeries: 2),
         .init("tocsin_canary_success", .gauge, help: "1 if the canary rang the operator's phone last time."),
         .init(
             "tocsin_canary_last_success_timestamp_seconds", .gauge,
@@ -393,6 +397,14 @@ final class NodeMetrics {
         (routes[route]?.answers ?? [:]).map { (reason: $0.key, count: $0.value.count) }
             .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
+
+    /// Counts a decision about a submission in a cluster.
+    func decided(alone: Bool) { (alone ? decisions.node : decisions.engine).increment() }
+
+    private lazy var decisions = (
+        engine: registry.counter("tocsin_cluster_decisions_total", [("by", "engine")]),
+        node: registry.counter("tocsin_cluster_decisions_total", [("by", "node")])
+    )
 
     /// Updates the state of the cluster.
     func show(_ engine: Engine.Status) {

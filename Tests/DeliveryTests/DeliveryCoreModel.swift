@@ -277,7 +277,7 @@ final class DeliveryCoreModel {
     var claimCount: Int { claims.count }
 
     /// Decides about one of them.
-    func answerClaim(at index: Int = 0, _ result: ClaimResult = .granted) {
+    func answerClaim(at index: Int = 0, _ result: ClaimResult = .granted(isProven: nil)) {
         let pending = claims.remove(at: index)
         if case .final(let outcome) = result, outcome.kind == .delivered {
             delivered[pending.digest] = clock + .seconds(limits.replaySeconds)

@@ -72,8 +72,8 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     /// Whether the node decides alone.
     private var isAlone: Bool { !engine.status.isAvailable || aloneUntil > .now }
 
-    /// The engine is back: tells it the outcomes of the meantime.
-    func engineReturned() { conclusions.sendAll() }
+    /// Tells the engine the outcomes that it has not received. Call this once a second.
+    func secondPassed() { if engine.status.isAvailable { conclusions.sendAll() } }
 
     // MARK: Before the first attempt
 
@@ -125,14 +125,14 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         }
         switch answer {
         case .elsewhere: return .elsewhere
-        case .final(let sealed): return outcome(sealed, of: question.keys).map { .final($0) } ?? .granted
-        case .resumed, .claimed, .ivReused, .refused: return .granted
+        case .final(let sealed): return outcome(sealed, of: question.keys).map { .final($0) } ?? .granted(isProven: nil)
+        case .resumed, .claimed, .ivReused, .refused: return .granted(isProven: nil)
         }
     }
 
     private func decideAlone(_ question: Question) {
         guard let (reply, terms) = question.submission, let intake else {
-            return dispatch.claimed(question.number, .granted)
+            return dispatch.claimed(question.number, .granted(isProven: nil))
         }
         dispatch.claimed(question.number, intake.decideAlone(reply, terms, question.keys))
     }
@@ -194,25 +194,35 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
                 event: event, on: day))
     }
 
-    /// The outcomes on their way to the engine. Each is sent until the engine has it.
+    /// The outcomes on their way to the engine.
     private final class Conclusions: RedisReceiver {
+        private struct Conclusion {
+            let command: RedisCommand
+            /// The number of times that the engine has refused it.
+            var refusals = 0
+        }
+
+        /// An engine that has lost its functions gets them again soon.
+        private static let maximumRefusals = 20
+
         private let engine: Engine
-        private var unanswered = Slab<RedisCommand>()
+        private var unanswered = Slab<Conclusion>()
         /// Those that the engine has not received, as far as is known.
-        private var unsent: Deque<Slab<RedisCommand>.Handle> = []
+        private var unsent: Deque<Slab<Conclusion>.Handle> = []
 
         init(_ engine: Engine) { self.engine = engine }
 
         func send(_ command: RedisCommand) {
-            // The engine then believes that this node still has the envelope, until its session ends.
+            // Otherwise the engine believes that this node has the envelope until its session ends.
             guard unanswered.count < ClusterLedger.maximumConclusions else { return }
-            send(unanswered.insert(command))
+            send(unanswered.insert(Conclusion(command: command)))
         }
 
-        private func send(_ place: Slab<RedisCommand>.Handle) {
-            if !engine.send(unanswered[place], number: place.rawValue, for: self) { unsent.append(place) }
+        private func send(_ place: Slab<Conclusion>.Handle) {
+            if !engine.send(unanswered[place].command, number: place.rawValue, for: self) { unsent.append(place) }
         }
 
+        /// Sends what the engine has not received.
         func sendAll() {
             let all = unsent
             unsent = []
@@ -220,11 +230,16 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         }
 
         func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
-            let place = Slab<RedisCommand>.Handle(rawValue: number)
+            let place = Slab<Conclusion>.Handle(rawValue: number)
             switch reply {
-            case .failure(.disconnected), .failure(.timedOut), .failure(.malformed), .failure(.tooManyWaiting):
-                unsent.append(place)
-            case .failure(.refused), .success: unanswered.remove(place)
+            case .success: unanswered.remove(place)
+            case .failure(let error):
+                if case .refused = error { unanswered[place].refusals += 1 }
+                if unanswered[place].refusals < Self.maximumRefusals {
+                    unsent.append(place)
+                } else {
+                    unanswered.remove(place)
+                }
             }
         }
     }

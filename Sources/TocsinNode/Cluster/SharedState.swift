@@ -30,9 +30,7 @@ final class SharedState {
         self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)
         engine.report = { [log, unowned self] event in
             log.record(event)
-            guard event == .available else { return }
-            self.tokens.engineReturned()
-            ledger.engineReturned()
+            if event == .available { self.tokens.engineReturned() }
         }
     }
 
@@ -60,7 +58,10 @@ final class SharedState {
     }
 
     /// Call this once a second.
-    func secondPassed() { tokens.secondPassed() }
+    func secondPassed() {
+        tokens.secondPassed()
+        ledger.secondPassed()
+    }
 
     /// Ends the connection to the engine.
     func stop(isolation: isolated (any Actor)? = #isolation) async { await engine.stop() }

@@ -50,6 +50,16 @@ struct BenchCluster: AsyncParsableCommand {
             redis = "\(engine.endpoint)"
             key_file = "cluster.key"
             """
+        do {
+            try await run(with: engine, tables)
+        } catch {
+            await engine.stop()
+            throw error
+        }
+        await engine.stop()
+    }
+
+    private func run(with engine: RedisServer, _ tables: String) async throws {
         try await TestBed.run("cluster", nodes: Cluster.nodes, more: tables) { bed in
             let result = try await Cluster(bed, engine).run(
                 kills: kills, engineKills: engineKills, envelopes: envelopes, interval: interval, inFlight: inFlight)
@@ -57,7 +67,6 @@ struct BenchCluster: AsyncParsableCommand {
             Terminal.print(result.table)
             guard result.isGood else { throw fail("the cluster lost or repeated envelopes", .failure) }
         }
-        await engine.stop()
     }
 }
 

@@ -696,10 +696,14 @@ extension Admission {
     }
 
     /// Unbinds a phone from the owner of its handle, who has ended the handle.
-    package mutating func unbind(_ phone: HandleRequest.Registration, app: String, from owner: [UInt8]) {
+    /// - Returns: the keyed hashes of the device token and of the owner's key.
+    package mutating func unbind(
+        _ phone: HandleRequest.Registration, app: String, from owner: [UInt8]
+    ) -> (token: UInt64, sender: UInt64) {
         let token = name(of: phone, app: app)
-        guard tokens[token]?.sender == sender(owner[...], of: token) else { return }
-        change(token) { $0.unbind() }
+        let sender = sender(owner[...], of: token)
+        if tokens[token]?.sender == sender { change(token) { $0.unbind() } }
+        return (token, sender)
     }
 
     /// Unbinds these device tokens from their sender keys. The next signed submission that is delivered to one binds it

@@ -52,13 +52,20 @@ package struct EnvelopeKeys: Sendable {
         _ envelope: Envelope, token: UInt64, app: String, through senderProtocol: Admission.SenderProtocol,
         in names: KeyNames
     ) {
-        let token = withUnsafeBytes(of: token.bigEndian) { Array($0) }
+        let hash = Self.bytes(of: token)
         digest = names.name(.envelope, of: envelope.digest.bytes)
-        pair = names.name(.pair, of: token + envelope.iv)
-        self.token = names.name(.deviceToken, of: token)
+        pair = names.name(.pair, of: hash + envelope.iv)
+        self.token = Self.name(of: token, in: names)
         self.app = names.name(.appRate, of: Array(app.utf8))
         unproven = names.name(senderProtocol == .http ? .httpUnprovenRate : .unprovenRate)
         http = names.name(.httpRate)
+    }
+
+    private static func bytes(of token: UInt64) -> [UInt8] { withUnsafeBytes(of: token.bigEndian) { Array($0) } }
+
+    /// The key of the record of a device token.
+    fileprivate static func name(of token: UInt64, in names: KeyNames) -> [UInt8] {
+        names.name(.deviceToken, of: bytes(of: token))
     }
 
     var all: [[UInt8]] { [digest, pair, token, app, unproven, http] }
@@ -176,6 +183,17 @@ package struct ClaimCalls: Sendable {
             function: FunctionLibrary.current.name(of: .resume), keys: [keys.digest, sessionKey])
         command.append(session)
         command.append(Self.claimTime(ttl: ttl))
+        return command
+    }
+
+    /// Unbinds a device token from its sender key.
+    /// - Parameters:
+    ///   - token: the keyed hash of the device token.
+    ///   - sender: the keyed hash of the only key that it is to be unbound from; 0 for any key.
+    package func unbind(_ token: UInt64, from sender: UInt64, in names: KeyNames) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .unbind), keys: [EnvelopeKeys.name(of: token, in: names)])
+        command.append(Self.signer(sender))
         return command
     }
 

@@ -6,7 +6,7 @@ import Cryptography
 package struct FunctionLibrary: Sendable {
     /// A function. What it takes and returns stands in the library's text.
     package enum Function: String, Sendable, CaseIterable {
-        case open, renew, leave, members, offer, token, take, resume, conclude
+        case open, renew, leave, members, offer, token, take, resume, conclude, unbind
     }
 
     /// The version of the layout of the keys. Nodes with different versions cannot share an engine.
@@ -345,6 +345,16 @@ package struct FunctionLibrary: Sendable {
           end
           store_record(keys[3], record, now, days)
           return {record.standing, record.since, record.day, record.sender, record.unsigned}
+        end
+
+        -- Unbinds a device token from its sender key. Keys: device token.
+        -- Arguments: the only key that it is to be unbound from, or an empty text.
+        -- Returns the number of bindings that this has ended.
+        local function unbind(keys, arguments)
+          local sender = redis.call('HGET', keys[1], 'k') or ''
+          if sender == '' or (arguments[1] ~= '' and sender ~= arguments[1]) then return 0 end
+          redis.call('HSET', keys[1], 'k', '', 'u', 0)
+          return 1
         end
         """
 }

@@ -87,7 +87,8 @@ extension Intake {
         handles.perform(request, app: app, at: reading.unix) { [unowned self] answer in
             if let ended = answer.ended {
                 // Who rings the phone by its device token again is not the owner of the handle.
-                admission.unbind(ended.registration, app: ended.app, from: ended.owner)
+                let (token, sender) = admission.unbind(ended.registration, app: ended.app, from: ended.owner)
+                ledger?.unbind([token], from: sender)
             }
             if answer.outcome.kind == .retry, case .register = request.action {
                 admission.refundRegistration(at: .now)

@@ -61,7 +61,7 @@ final class Intake: OutcomeReceiver {
     /// `nil` if the node keeps no handles.
     let handles: HandleKeeper?
     /// `nil` if the node belongs to no cluster.
-    private let ledger: ClusterLedger?
+    let ledger: ClusterLedger?
     private let metrics: NodeMetrics
     private let log: EventLog
     var admission: Admission

@@ -321,6 +321,7 @@ final class NodeParts: DispatchObserver {
         intake.tick(announce: connections.announce)
         if let names = UnbindRequest.take(state: configuration.state) {
             let phones = intake.admission.unbind(names)
+            cluster?.ledger.unbind(names)
             log.logger.notice("sender keys removed at the operator's request", metadata: ["phones": "\(phones)"])
         }
         metrics.show(

@@ -322,6 +322,22 @@ import Time
         }
     }
 
+    @Test func `a device token that is unbound is unbound at all nodes`() async throws {
+        let keys = try [1, 2].map { try #require(Ed25519.PrivateKey(seed: Array(repeating: UInt8($0), count: 32))) }
+        try await withPeers { one, two, domain in
+            let first = try await send(try Self.envelope(1, to: 1), by: keys[0], to: one, on: domain)
+            try await conclude(first, at: one, on: domain)
+            let (token, names) = (first.terms.token, one.engine.names)
+            let other = two.engine.claims.unbind(token, from: 1, in: names)
+            #expect(try await two.call(other, on: domain) == .integer(0))
+            let refused = try await send(try Self.envelope(2, to: 1), by: keys[1], to: one, on: domain)
+            #expect(refused.answer == .refused(.keyMismatch))
+            let own = two.engine.claims.unbind(token, from: first.terms.signer, in: names)
+            #expect(try await two.call(own, on: domain) == .integer(1))
+            #expect(try await send(try Self.envelope(3, to: 1), by: keys[1], to: one, on: domain).ticket != nil)
+        }
+    }
+
     @Test func `an unsigned notification keeps a key from binding for some days`() async throws {
         let key = try #require(Ed25519.PrivateKey(seed: Array(repeating: 1, count: 32)))
         try await withPeers({ $0.senderQuietDays = 30 }) { one, two, domain in

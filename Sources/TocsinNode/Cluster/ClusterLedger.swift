@@ -154,6 +154,14 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         engine.names.open(sealed, of: keys.digest).flatMap { Outcome(spooled: $0) }
     }
 
+    // MARK: Bindings
+
+    /// Unbinds device tokens at all nodes.
+    /// - Parameter sender: the only key that they are to be unbound from; 0 for any key.
+    func unbind(_ tokens: [UInt64], from sender: UInt64 = 0) {
+        for token in tokens { conclusions.send(engine.claims.unbind(token, from: sender, in: engine.names)) }
+    }
+
     // MARK: Afterwards
 
     /// Tells the engine the outcome of a submission that this node has admitted.

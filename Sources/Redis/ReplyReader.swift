@@ -11,7 +11,8 @@ final class ReplyReader {
     static let longestArray = 1 << 16
 
     /// hiredis calls these for each part of a reply, parents before their elements. The objects that they return are
-    /// numbers of ``parts``, from 1 on, in the form of pointers.
+    /// numbers of ``parts``, from 1 on, in the form of pointers. Unsafe, because hiredis takes a pointer to a variable, which
+    /// nothing changes.
     nonisolated(unsafe) private static var functions = redisReplyObjectFunctions(
         createString: { task, start, count in
             let bytes = UnsafeRawBufferPointer(start: start, count: count)

@@ -43,6 +43,8 @@ package struct SharedLimits: Sendable {
 package struct EnvelopeKeys: Sendable {
     /// The key of the envelope itself.
     package let digest: [UInt8]
+    /// The keys of the envelope if it is stored.
+    let stored: StoredEnvelopeKeys
     private let pair, token, app, unproven, http: [UInt8]
 
     /// - Parameters:
@@ -54,6 +56,7 @@ package struct EnvelopeKeys: Sendable {
     ) {
         let hash = Self.bytes(of: token)
         digest = names.name(.envelope, of: envelope.digest.bytes)
+        stored = StoredEnvelopeKeys(envelope.digest, in: names)
         pair = names.name(.pair, of: hash + envelope.iv)
         self.token = Self.name(of: token, in: names)
         self.app = names.name(.appRate, of: Array(app.utf8))
@@ -69,6 +72,20 @@ package struct EnvelopeKeys: Sendable {
     }
 
     var all: [[UInt8]] { [digest, pair, token, app, unproven, http] }
+}
+
+/// The keys of a stored envelope in the engine.
+package struct StoredEnvelopeKeys: Sendable {
+    /// The key of the stored envelope.
+    package let envelope: [UInt8]
+    let digest, ofSessions, sessions: [UInt8]
+
+    package init(_ digest: Digest256, in names: KeyNames) {
+        envelope = names.name(.storedEnvelope, of: digest.bytes)
+        self.digest = names.name(.envelope, of: digest.bytes)
+        ofSessions = names.beginning(.sessionEnvelopes)
+        sessions = names.name(.storingSessions)
+    }
 }
 
 /// The engine's answer to a claim.
@@ -197,6 +214,33 @@ package struct ClaimCalls: Sendable {
         return command
     }
 
+    /// Keeps an envelope that this node has stored, so that another node can deliver it if this one ends.
+    /// - Parameters:
+    ///   - sealed: the sealed envelope.
+    ///   - life: the time until it expires.
+    package func keep(
+        _ keys: StoredEnvelopeKeys, sealed: [UInt8], for life: Duration
+    ) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .keep),
+            keys: [keys.envelope, keys.digest, keys.ofSessions, keys.sessions])
+        command.append(session)
+        command.append(sealed)
+        command.append(max(1, Int64(life.milliseconds)))
+        return command
+    }
+
+    /// Asks for stored envelopes of nodes that have ended.
+    /// - Parameter room: how many this node takes.
+    package func adopt(upTo room: Int, in names: KeyNames) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .adopt),
+            keys: [names.beginning(.sessionEnvelopes), names.name(.storingSessions), names.beginning(.session)])
+        command.append(session)
+        command.append(Int64(room))
+        return command
+    }
+
     private static func claimTime(ttl: UInt32) -> Int64 { max(shortestClaim, Int64(ttl) * 1000) }
 
     /// Records the outcome of an envelope.
@@ -209,7 +253,9 @@ package struct ClaimCalls: Sendable {
         _ keys: EnvelopeKeys, outcome: [UInt8]?, window: Duration, limits: SharedLimits, refund: Admission.Refund?,
         wasUnproven: Bool, event: TokenEvent, on day: UInt16
     ) -> RedisCommand {
-        var command = RedisCommand(function: FunctionLibrary.current.name(of: .conclude), keys: keys.all)
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .conclude),
+            keys: keys.all + [keys.stored.envelope, keys.stored.ofSessions, keys.stored.sessions])
         command.append(session)
         command.append(outcome ?? [])
         command.append(Int64(window.milliseconds))

@@ -6,7 +6,7 @@ import Cryptography
 package struct FunctionLibrary: Sendable {
     /// A function. What it takes and returns stands in the library's text.
     package enum Function: String, Sendable, CaseIterable {
-        case open, renew, leave, members, offer, token, take, resume, conclude, unbind
+        case open, renew, leave, members, offer, token, take, resume, conclude, unbind, keep, adopt
     }
 
     /// The version of the layout of the keys. Nodes with different versions cannot share an engine.
@@ -296,8 +296,73 @@ package struct FunctionLibrary: Sendable {
           return redis.status_reply('claimed')
         end
 
-        -- Records the outcome of an envelope that this node, or none, has claimed; once.
-        -- Keys: digest, iv, device token, buckets of the app, of unproven device tokens and of HTTP.
+        -- A stored envelope: s the session of the node that has it, or an empty text; d the key of its digest; v the
+        -- sealed envelope; m is present if another node stored it first.
+
+        local longest_storage = 40 * 86400
+
+        -- Gives a stored envelope to a session. `rows` is the beginning of the names of the sessions' envelopes.
+        local function give(row, rows, sessions, session)
+          local former = redis.call('HGET', row, 's')
+          if former then redis.call('SREM', rows .. former, row) end
+          redis.call('HSET', row, 's', session)
+          redis.call('SADD', rows .. session, row)
+          redis.call('SADD', sessions, session)
+          redis.call('EXPIRE', rows .. session, longest_storage)
+          redis.call('EXPIRE', sessions, longest_storage)
+        end
+
+        local function drop(row, rows, session)
+          redis.call('SREM', rows .. (redis.call('HGET', row, 's') or session), row)
+          redis.call('DEL', row)
+        end
+
+        -- Keeps an envelope that a node has stored, so that another node can deliver it if that node ends.
+        -- Keys: stored envelope, digest, beginning of the sessions' envelopes, sessions with envelopes.
+        -- Arguments: the session, the sealed envelope, milliseconds until it expires.
+        local function keep(keys, arguments)
+          local claim = redis.call('GET', keys[2])
+          if claim and claim ~= 'c' .. arguments[1] then return redis.status_reply('ignored') end
+          redis.call('HSET', keys[1], 'd', keys[2], 'v', arguments[2])
+          redis.call('PEXPIRE', keys[1], arguments[3])
+          give(keys[1], keys[3], keys[4], arguments[1])
+          return redis.status_reply('OK')
+        end
+
+        -- Gives a node stored envelopes of sessions that have ended.
+        -- Keys: beginning of the sessions' envelopes, sessions with envelopes, beginning of the sessions.
+        -- Arguments: the session, how many envelopes the node takes.
+        -- Returns the key and the sealed text of each.
+        local function adopt(keys, arguments)
+          local session, room = arguments[1], tonumber(arguments[2])
+          local adopted = {}
+          local function lives(other) return redis.call('EXISTS', keys[3] .. other) == 1 end
+          for _, former in ipairs(redis.call('SMEMBERS', keys[2])) do
+            if #adopted < room and former ~= session and not lives(former) then
+              for _, row in ipairs(redis.call('SPOP', keys[1] .. former, room - #adopted)) do
+                local fields = redis.call('HMGET', row, 'd', 'v')
+                local claim = fields[1] and redis.call('GET', fields[1]) or ''
+                local kind, claimant = string.sub(claim, 1, 1), string.sub(claim, 2)
+                if kind == 'f' then
+                  redis.call('DEL', row)
+                elseif kind == 'c' and claimant ~= session and lives(claimant) then
+                  give(row, keys[1], keys[2], claimant)
+                elseif fields[1] then
+                  redis.call('HSET', row, 'm', 1)
+                  give(row, keys[1], keys[2], session)
+                  adopted[#adopted + 1] = {row, fields[2]}
+                end
+              end
+              if redis.call('SCARD', keys[1] .. former) == 0 then redis.call('SREM', keys[2], former) end
+            end
+          end
+          return adopted
+        end
+
+        -- Records the outcome of an envelope that this node, or none, has claimed; once. Without an outcome, a stored
+        -- envelope is free for another node.
+        -- Keys: digest, iv, device token, buckets of the app, of unproven device tokens and of HTTP, stored envelope,
+        -- beginning of the sessions' envelopes, sessions with envelopes.
         -- Arguments: 1 the session, 2 the sealed outcome, or an empty text if a resend is to be tried again,
         -- 3 milliseconds for which the outcome is remembered, 4 the day, 5-12 (0 for buckets that get no refund)
         -- and 13-16 as for take, 17 whether the device
@@ -306,12 +371,25 @@ package struct FunctionLibrary: Sendable {
         -- Returns {standing, since, day, sender, unsigned}, or ignored if another node has the envelope.
         local function conclude(keys, arguments)
           local claim = redis.call('GET', keys[1])
-          if claim and claim ~= 'c' .. arguments[1] then return redis.status_reply('ignored') end
+          local holder, was_adopted = unpack(redis.call('HMGET', keys[7], 's', 'm'))
+          if claim and claim ~= 'c' .. arguments[1] then
+            if string.sub(claim, 1, 1) == 'f' then
+              drop(keys[7], keys[8], arguments[1])
+            elseif holder == arguments[1] then
+              give(keys[7], keys[8], keys[9], '')
+            end
+            return redis.status_reply('ignored')
+          end
           if arguments[2] ~= '' then
-            redis.call('SET', keys[1], 'f' .. arguments[2], 'PX', arguments[3])
+            local life = tonumber(arguments[3])
+            -- The node that stored it first may return and try it until it expires.
+            if was_adopted then life = math.max(life, redis.call('PTTL', keys[7])) end
+            redis.call('SET', keys[1], 'f' .. arguments[2], 'PX', life)
             if redis.call('EXISTS', keys[2]) == 1 then redis.call('PEXPIRE', keys[2], arguments[3]) end
+            drop(keys[7], keys[8], arguments[1])
           else
             redis.call('DEL', keys[1], keys[2])
+            if holder then give(keys[7], keys[8], keys[9], '') end
           end
 
           local now, today, days = time(), tonumber(arguments[4]), all_days(arguments, 13)

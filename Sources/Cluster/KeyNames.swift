@@ -31,6 +31,12 @@ package struct KeyNames: Sendable {
         case httpUnprovenRate = "b:http_unproven"
         /// The rate of the HTTP endpoint.
         case httpRate = "b:http"
+        /// An envelope that a node has stored, sealed.
+        case storedEnvelope = "r"
+        /// The stored envelopes of each session: the session follows the name.
+        case sessionEnvelopes = "q"
+        /// The sessions that have stored envelopes.
+        case storingSessions = "qs"
         /// A provider token of Apple's.
         case providerToken = "k"
         /// Present while a node makes a provider token.
@@ -61,12 +67,15 @@ package struct KeyNames: Sendable {
     /// The name of the only key of a kind.
     package func name(_ kind: Kind) -> [UInt8] { Array("\(prefix)\(kind.rawValue)".utf8) }
 
+    /// The beginning of the names of all keys of a kind.
+    func beginning(_ kind: Kind) -> [UInt8] { Array("\(prefix)\(kind.rawValue):".utf8) }
+
     /// The name of the key of a session, whose id is public.
-    func name(ofSession session: String) -> [UInt8] { Array("\(prefix)\(Kind.session.rawValue):\(session)".utf8) }
+    func name(ofSession session: String) -> [UInt8] { beginning(.session) + Array(session.utf8) }
 
     /// The name of a key that belongs to these bytes.
     package func name(_ kind: Kind, of bytes: [UInt8]) -> [UInt8] {
-        Array("\(prefix)\(kind.rawValue):".utf8) + hash(of: bytes, as: kind)
+        beginning(kind) + hash(of: bytes, as: kind)
     }
 
     /// The keyed hash of bytes. Equal bytes have different hashes in keys of different kinds.

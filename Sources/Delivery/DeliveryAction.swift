@@ -16,6 +16,8 @@ enum DeliveryAction {
     case observe(DispatchEvent)
     /// Store the envelope in the spool. ``DeliveryCore/stored(_:_:at:)`` reports the result.
     case store(PendingEnvelope)
+    /// Share the stored envelope with the other nodes of the cluster.
+    case share(SpooledEnvelope)
     /// Look up the envelope in the spool. ``DeliveryCore/lookedUp(_:_:at:)`` reports the result.
     case lookUp(PendingEnvelope)
     /// Read these rows from the spool. ``DeliveryCore/loaded(_:_:dropped:at:)`` or ``DeliveryCore/loadFailed(_:_:at:)``

@@ -25,12 +25,18 @@ package protocol EnvelopeClaims: AnyObject {
     ///   - app: the name of its app.
     ///   - reply: the submission that brought the envelope; `nil` if an earlier process stored it.
     func claim(_ number: UInt64, _ envelope: Envelope, app: String, for reply: Reply?)
+
+    /// Shares an envelope that this node has stored, so that another one can deliver it if this one ends.
+    func stored(_ envelope: SpooledEnvelope)
 }
 
 /// Claims: in a cluster, a sender may send an envelope to one node after another.
 extension DeliveryCore {
     /// The first and the longest pause before the node asks again for an envelope that another node has.
     private static let (firstPause, longestPause) = (Duration.milliseconds(250), Duration.seconds(2))
+    /// The pause before the node asks again for a stored envelope that another node has. If that node ends, others get its
+    /// stored envelopes at once.
+    private static let storedPause = Duration.seconds(30)
     private static let elsewhere = Outcome.retry(
         .nodeBusy, after: 10_000, text: "another node is still trying to deliver this envelope")
 
@@ -61,12 +67,14 @@ extension DeliveryCore {
                 pending.origin = Origin(
                     circuit: pending.origin.circuit, effort: pending.origin.effort, isProven: isProven)
             }
+            // The engine may have lost it since an earlier process shared it.
+            if pending.row != nil { share(pending) }
             begin(pending, now)
         case .final(let outcome):
             stopStoring(pending)
             finish(pending, outcome, now)
         case .refused(let outcome): refuse(pending, outcome, now)
-        case .elsewhere where isDraining: refuse(pending, Self.elsewhere, now)
+        case .elsewhere where isDraining || pending.row != nil: refuse(pending, Self.elsewhere, now)
         case .elsewhere:
             let factor = 1 << min(pending.claimsElsewhere, 3)
             pending.claimsElsewhere += 1
@@ -80,9 +88,46 @@ extension DeliveryCore {
     /// Ends an envelope that this node does not deliver; a stored one waits in the spool.
     private mutating func refuse(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
         stopStoring(pending)
-        if pending.row != nil { return park(pending, for: Self.longestPause, outcome, now) }
+        if pending.row != nil { return park(pending, for: Self.storedPause, outcome, now) }
+        if pending.isRecovered { reportRecovered(pending, outcome) }
         leaveMemory(pending, now)
         end(pending, outcome, isRemembered: false, now)
+    }
+
+    // MARK: Stored envelopes of other nodes
+
+    /// Shares a stored envelope with the other nodes.
+    mutating func share(_ pending: PendingEnvelope) {
+        if let stored = spooled(pending) { actions.append(.share(stored)) }
+    }
+
+    /// How many stored envelopes of nodes that have ended this node can take.
+    var roomToAdopt: Int {
+        guard schedule.isOpen, schedule.shortage == nil, !isDraining, canStore else { return 0 }
+        return max(0, limits.totalInFlight / 2 - schedule.loadedRows - schedule.readingRows)
+    }
+
+    /// Takes a stored envelope of a node that has ended: stores and delivers it.
+    mutating func adopt(_ stored: SpooledEnvelope, at now: ClockReading) {
+        let envelope = stored.envelope
+        if let pending = byDigest[envelope.digest] {
+            // This node has it as well, and may have left it to the other node.
+            if let row = pending.row, pending.phase == .parked, !pending.isClaimed {
+                schedule.add(row, at: now.monotonic)
+            }
+        } else if window.outcome(of: envelope, now: now.monotonic) == nil {
+            let hasRoom = roomToAdopt > 0 && waitForReplayWindow(now.monotonic) == nil
+            // Older than all envelopes that this node has accepted.
+            let pending = recovered(stored, sequence: 0, now)
+            guard hasRoom else {
+                refuse(pending, Self.busy, now)
+                return settle(now)
+            }
+            pending.isToBeStored = true
+            schedule.storing += 1
+            claimAndBegin(pending, now)
+        }
+        settle(now)
     }
 
     /// Ends the reservation of a place in the spool.

@@ -210,7 +210,7 @@ struct DeliveryCore: ~Copyable {
 
     /// Milliseconds until the replay window has room for one more outcome; `nil` if it has room now. No outcome is
     /// evicted early.
-    private func waitForReplayWindow(_ now: MonotonicTime) -> UInt32? {
+    func waitForReplayWindow(_ now: MonotonicTime) -> UInt32? {
         window.count + envelopes.count + schedule.unreadRows < window.capacity ? nil : window.nextFree(now: now)
     }
 
@@ -332,16 +332,19 @@ struct DeliveryCore: ~Copyable {
 
     /// Ends an envelope with its final outcome.
     mutating func finish(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
-        if pending.isRecovered, let envelope = pending.envelope {
-            let app = routes.routes[pending.route].app
-            actions.append(.observe(.recovered(envelope, app: app, outcome)))
-        }
+        if pending.isRecovered { reportRecovered(pending, outcome) }
         if let row = pending.row {
             let keepUntil = outcome.isRepeated ? now.unix + Int64(limits.replaySeconds) : nil
             actions.append(.erase(row: row, pending.digest, outcome, keepUntil: keepUntil))
         }
         if pending.isInMemory { leaveMemory(pending, now) }
         end(pending, outcome, now)
+    }
+
+    /// Reports the outcome of an envelope that this process has not accepted.
+    mutating func reportRecovered(_ pending: PendingEnvelope, _ outcome: Outcome) {
+        guard let envelope = pending.envelope else { return }
+        actions.append(.observe(.recovered(envelope, app: routes.routes[pending.route].app, outcome)))
     }
 
     /// Reports the final outcome and forgets the pending envelope.

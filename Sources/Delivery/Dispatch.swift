@@ -257,6 +257,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
                 for: pending.originalReply)
         case .tell(let reply, let outcome, let contact): receiver?.finished(reply, outcome, contact)
         case .observe(let event): observer?.observe(event)
+        case .share(let envelope): claims?.stored(envelope)
         case .store(let pending): Task(executorPreference: loop) { await self.store(pending) }
         case .lookUp(let pending): Task(executorPreference: loop) { await self.lookUp(pending) }
         case .load(let rows): Task(executorPreference: loop) { await self.load(rows) }
@@ -272,6 +273,15 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         perform()
     }
 
+    /// How many stored envelopes of ended nodes of the cluster ``adopt(_:)`` may bring.
+    package var roomToAdopt: Int { core.roomToAdopt }
+
+    /// Takes a stored envelope of a node of the cluster that has ended.
+    package func adopt(_ envelope: SpooledEnvelope) {
+        core.adopt(envelope, at: now)
+        perform()
+    }
+
     package func attempted(_ number: UInt64, _ result: AttemptResult) {
         core.answered(number, result, at: now)
         perform()
@@ -280,15 +290,10 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     // MARK: Spool
 
     private func store(_ pending: PendingEnvelope) async {
-        guard let spool, let envelope = pending.envelope,
-            case .at(let expires) = pending.expiry
-        else { return stored(pending, .failed("the spool is closed")) }
-        stored(
-            pending,
-            await spool.store(
-                SpooledEnvelope(
-                    app: core.routes.routes[pending.route].app,
-                    format: pending.format, envelope: envelope, expires: expires)))
+        guard let spool, let envelope = core.spooled(pending) else {
+            return stored(pending, .failed("the spool is closed"))
+        }
+        stored(pending, await spool.store(envelope))
     }
 
     private func stored(_ pending: PendingEnvelope, _ result: StoreResult) {

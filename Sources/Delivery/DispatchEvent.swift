@@ -18,7 +18,8 @@ package enum DispatchEvent: Sendable {
     /// An attempt for this device token has ended: `waited` is its time in the lane's queue, `took` the time until the
     /// result.
     case attempt(Route, deviceToken: Bytes, AttemptResult, waited: Duration, took: Duration)
-    /// An envelope that an earlier process accepted has its final outcome; no reply reports it.
+    /// An envelope that an earlier process, or another node of the cluster, has accepted has its final outcome; no reply
+    /// reports it. RETRY leaves it to the other nodes.
     case recovered(Envelope, app: String, Outcome)
     /// During a surge, a push service refused a device token that no push service has accepted before; the sender on
     /// this circuit gets RETRY.

@@ -125,7 +125,7 @@ final class PendingEnvelope: @unchecked Sendable {
     var isDelivering = false
     /// Whether the envelope has reached a provider, or had to leave a queue for lack of room.
     var contact = ProviderContact.notContacted
-    /// Whether an earlier process accepted the envelope.
+    /// Whether an earlier process or another node of the cluster accepted the envelope.
     var isRecovered = false
     /// Whether the envelope is stored before its first attempt.
     var isToBeStored = false

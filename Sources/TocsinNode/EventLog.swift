@@ -190,6 +190,11 @@ final class EventLog {
         }
     }
 
+    /// Logs that this node has taken over stored envelopes of a node that has ended.
+    func adopted(_ envelopes: Int) {
+        logger.notice("took over stored envelopes of a node that has ended", metadata: ["envelopes": "\(envelopes)"])
+    }
+
     /// Logs each failure of the canary, and a success after the start or after a failure.
     func canary(_ result: Canary.Result) {
         defer { canaryWorks = result.isDelivered }

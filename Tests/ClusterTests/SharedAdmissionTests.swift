@@ -203,6 +203,95 @@ import Time
         }
     }
 
+    // MARK: Stored envelopes
+
+    private func keep(_ sent: Sent, at peer: Peer, on domain: isolated LoopDomain) async throws -> RedisReply {
+        try await peer.call(
+            peer.engine.claims.keep(sent.keys.stored, sealed: Array("stored".utf8), for: .seconds(3600)), on: domain)
+    }
+
+    /// The keys of the envelopes that a node takes over.
+    private func adopt(upTo room: Int = 100, by peer: Peer, on domain: isolated LoopDomain) async throws -> [[UInt8]] {
+        let reply = try await peer.call(
+            peer.engine.claims.adopt(upTo: room, in: peer.engine.names), on: domain)
+        return try #require(reply.elements).map { parts in
+            #expect(parts.elements?.last == .bytes(Array("stored".utf8)))
+            return try #require(parts.elements?.first?.bytes)
+        }
+    }
+
+    private func endSession(of peer: Peer, by other: Peer, on domain: isolated LoopDomain) async throws {
+        _ = try await other.call(RedisCommand("DEL", "tocsin:{test}:n:\(peer.engine.session)"), on: domain)
+    }
+
+    @Test func `stored envelopes of an ended node go to another node, each once`() async throws {
+        try await withPeers { one, two, domain in
+            var sent: [Sent] = []
+            for number in 0..<5 {
+                try await sent.append(send(Self.envelope(number, to: number), to: one, on: domain))
+                #expect(try await keep(sent[number], at: one, on: domain) == .status("OK"))
+            }
+            #expect(try await adopt(by: two, on: domain).isEmpty)
+            try await endSession(of: one, by: two, on: domain)
+            let first = try await adopt(upTo: 3, by: two, on: domain)
+            let rest = try await adopt(upTo: 3, by: two, on: domain)
+            #expect(first.count == 3 && rest.count == 2)
+            #expect(Set(first + rest) == Set(sent.map(\.keys.stored.envelope)))
+            #expect(try await adopt(by: two, on: domain).isEmpty)
+        }
+    }
+
+    @Test func `an envelope with an outcome is no longer stored, and its outcome lasts as long as an adopted one`()
+        async throws
+    {
+        try await withPeers { one, two, domain in
+            let delivered = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            let left = try await send(try Self.envelope(2, to: 2), to: one, on: domain)
+            for sent in [delivered, left] { _ = try await keep(sent, at: one, on: domain) }
+            try await conclude(delivered, at: one, on: domain)
+            // The copy comes late, and changes nothing.
+            #expect(try await keep(delivered, at: one, on: domain) == .status("ignored"))
+            try await endSession(of: one, by: two, on: domain)
+            #expect(try await adopt(by: two, on: domain) == [left.keys.stored.envelope])
+            let claim = try await two.call(two.engine.claims.resume(left.keys, ttl: 3600), on: domain)
+            #expect(ClaimAnswer(claim) == .resumed)
+            try await conclude(left, at: two, on: domain)
+            func life(_ sent: Sent) async throws -> Int64 {
+                var command = RedisCommand("TTL")
+                command.append(sent.keys.digest)
+                return try #require(try await two.call(command, on: domain).integer)
+            }
+            #expect(try await life(delivered) <= 600)
+            #expect(try await life(left) > 3000)
+            // The first node returns.
+            let returned = try await one.call(one.engine.claims.resume(left.keys, ttl: 3600), on: domain)
+            #expect(ClaimAnswer(returned) == .final(Array("sealed".utf8)))
+        }
+    }
+
+    @Test func `a node that cannot deliver an adopted envelope leaves it to others`() async throws {
+        try await withPeers { one, two, domain in
+            let sent = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            _ = try await keep(sent, at: one, on: domain)
+            // Given back by the node that has stored it, and by one that has adopted it.
+            for peer in [one, two] {
+                _ = try await peer.call(peer.engine.claims.resume(sent.keys, ttl: 60), on: domain)
+                try await conclude(sent, .retry(.internalError, after: 1), at: peer, on: domain)
+                #expect(try await adopt(by: two, on: domain) == [sent.keys.stored.envelope])
+            }
+            // Given back by a node that could not claim it.
+            _ = try await one.call(one.engine.claims.resume(sent.keys, ttl: 60), on: domain)
+            #expect(
+                try await conclude(sent, .retry(.nodeBusy, after: 1), at: two, on: domain) == .status("ignored"))
+            // It belongs to the node that has claimed it.
+            #expect(try await adopt(by: two, on: domain).isEmpty)
+            try await endSession(of: one, by: two, on: domain)
+            #expect(try await adopt(by: two, on: domain) == [sent.keys.stored.envelope])
+        }
+    }
+
+    // MARK: Initialisation vectors
+
     @Test func `an iv is used once, at any node`() async throws {
         try await withPeers { one, two, domain in
             let first = try await send(try Self.envelope(1, to: 1), to: one, on: domain)

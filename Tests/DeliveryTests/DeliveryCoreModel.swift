@@ -105,7 +105,9 @@ final class DeliveryCoreModel {
     private var drafts: [Digest256: Draft] = [:]
 
     /// Whether the node belongs to a cluster.
-    private let usesClaims: Bool
+    let usesClaims: Bool
+    /// The envelopes that the node has shared with the cluster.
+    private var shared: Set<Digest256> = []
     /// The envelopes that wait for the decision of the cluster.
     private var claims: [PendingEnvelope] = []
 
@@ -286,6 +288,19 @@ final class DeliveryCoreModel {
         perform()
     }
 
+    /// Gives the node a stored envelope of another node that has ended.
+    func adopt(_ draft: Draft) throws {
+        let envelope = try draft.envelope()
+        drafts[envelope.digest] = draft
+        core.adopt(
+            SpooledEnvelope(app: draft.app, format: .pipe, envelope: envelope, expires: unix + Int64(draft.ttl)),
+            at: now)
+        perform()
+    }
+
+    /// How many such envelopes the node asks for.
+    var roomToAdopt: Int { core.roomToAdopt }
+
     // MARK: Spool
 
     /// Begins to use the spool.
@@ -456,6 +471,11 @@ final class DeliveryCoreModel {
         case .tell(let reply, let outcome, let contact): tell(reply, outcome, contact)
         case .observe(let event): if case .recovered = event { recovered += 1 }
         case .store(let pending): tasks.append(.store(pending))
+        case .share(let stored):
+            if !usesClaims || !spool.holds(stored.envelope.digest) {
+                report("an envelope is shared that is not stored")
+            }
+            shared.insert(stored.envelope.digest)
         case .lookUp(let pending): tasks.append(.lookUp(pending))
         case .load(let rows):
             if rows.isEmpty || tasks.contains(where: \.isLoad) { report("two loads at a time, or an empty one") }
@@ -561,6 +581,9 @@ final class DeliveryCoreModel {
             isDelivering = false
             guard let row = pending.row, core.schedule.parked[row] === pending, spool.holds(pending.digest) else {
                 return report("a parked envelope has no row")
+            }
+            if pending.isClaimed, !shared.contains(pending.digest), usesClaims {
+                report("a parked envelope is not shared with the cluster")
             }
         }
         if pending.isDelivering != isDelivering { report("an envelope is counted on its route in the wrong state") }

@@ -98,7 +98,8 @@ private struct RandomDelivery {
         case ..<88: model.advanceToWake()
         case ..<90: model.oversleep(.seconds(1 + generator.below(90)))
         case ..<95: model.secondPassed()
-        case ..<98: changeWeather()
+        case ..<97: changeWeather()
+        case ..<98: try adopt()
         case ..<99: model.purge()
         default: reload()
         }
@@ -167,6 +168,16 @@ private struct RandomDelivery {
             default: .granted(isProven: generator.below(2) == 0)
             }
         model.answerClaim(at: generator.below(model.claimCount), result)
+    }
+
+    /// Takes over an envelope of another node, or one that this node has, too.
+    private mutating func adopt() throws {
+        guard model.roomToAdopt > 0 || generator.below(4) == 0, model.usesClaims else { return }
+        let draft =
+            generator.below(2) == 0 ? makeDraft(minimumTTL: 30) : recent.randomElement(using: &generator)
+        guard let draft, draft.ttl > 0 else { return }
+        try model.adopt(draft)
+        recent = recent.suffix(Self.mostRecent - 1) + [draft]
     }
 
     private mutating func randomMood() -> [Disposition] { Self.moods[generator.below(Self.moods.count)] }

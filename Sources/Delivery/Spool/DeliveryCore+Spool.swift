@@ -28,6 +28,13 @@ extension DeliveryCore {
     /// Whether memory and spool together hold as many envelopes as they may.
     var isFull: Bool { envelopes.count + schedule.unreadRows >= limits.totalInFlight + limits.maxStored }
 
+    /// What the spool stores of an envelope; `nil` if it is not in memory, or cannot be stored.
+    func spooled(_ pending: PendingEnvelope) -> SpooledEnvelope? {
+        guard let envelope = pending.envelope, case .at(let expires) = pending.expiry else { return nil }
+        return SpooledEnvelope(
+            app: routes.routes[pending.route].app, format: pending.format, envelope: envelope, expires: expires)
+    }
+
     // MARK: Results of the spool
 
     /// Handles the result of ``DeliveryAction/store(_:)``: delivers the envelope if memory has room, or parks it.
@@ -88,6 +95,7 @@ extension DeliveryCore {
 
     private mutating func becameStored(_ pending: PendingEnvelope, _ row: Int64) {
         pending.becameStored(row, &actions)
+        if pending.isClaimed { share(pending) }
     }
 
     // MARK: Shortage
@@ -209,19 +217,25 @@ extension DeliveryCore {
             pending.expiry = .at(stored.expires)
         } else if window.outcome(of: envelope, now: now.monotonic) == nil {
             // If there is an outcome, the row was listed twice, and its removal is not on disk yet.
-            let route = number(app: stored.app, magic: envelope.magic)
-            let pending = PendingEnvelope(
-                envelope, route: route, format: stored.format,
-                origin: Origin(circuit: .storedEnvelopes(phone: TableKey(envelope.deviceToken).hash)),
-                expiry: .at(stored.expires), taken: now.monotonic, sequence: UInt64(row),
-                pair: window.claim(envelope, now: now.monotonic))
+            let pending = recovered(stored, sequence: UInt64(row), now)
             pending.row = row
-            pending.isRecovered = true
-            pending.handle = envelopes.insert(pending)
-            byDigest[envelope.digest] = pending
-            enterMemory(pending, envelope)
             claimAndBegin(pending, now)
         }
+    }
+
+    /// Counts an envelope that an earlier process or another node has accepted.
+    mutating func recovered(_ stored: SpooledEnvelope, sequence: UInt64, _ now: ClockReading) -> PendingEnvelope {
+        let envelope = stored.envelope
+        let pending = PendingEnvelope(
+            envelope, route: number(app: stored.app, magic: envelope.magic), format: stored.format,
+            origin: Origin(circuit: .storedEnvelopes(phone: TableKey(envelope.deviceToken).hash)),
+            expiry: .at(stored.expires), taken: now.monotonic, sequence: sequence,
+            pair: window.claim(envelope, now: now.monotonic))
+        pending.isRecovered = true
+        pending.handle = envelopes.insert(pending)
+        byDigest[envelope.digest] = pending
+        enterMemory(pending, envelope)
+        return pending
     }
 
     /// Ends envelopes whose rows are gone: removed to make room, or unreadable.

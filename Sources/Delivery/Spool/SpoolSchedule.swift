@@ -22,6 +22,8 @@ struct SpoolSchedule {
     var parked: [Int64: PendingEnvelope] = [:]
     /// Number of envelopes in memory that were loaded from the spool.
     var loadedRows = 0
+    /// Number of rows that are being read.
+    private(set) var readingRows = 0
     /// Number of pending envelopes in memory that wait for the disk.
     var storing = 0
     /// Number of rows of an earlier process that have not been read.
@@ -69,11 +71,13 @@ struct SpoolSchedule {
         var rows: [DueRow] = []
         while rows.count < room, let first = due.min, first.time <= now { rows.append(due.removeMin()) }
         if !rows.isEmpty { loadsFrom = nil }
+        readingRows = rows.count
         return rows
     }
 
     /// Records that rows were read, or schedules them again if that failed.
     mutating func readEnded(_ rows: [DueRow], failed: Bool, at now: MonotonicTime) {
+        readingRows = 0
         loadsFrom = failed ? now + Self.pauseAfterFailedLoad : now
         if failed {
             for row in rows { due.insert(row) }

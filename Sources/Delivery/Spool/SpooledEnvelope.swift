@@ -3,7 +3,7 @@
 import Cryptography
 import TNP
 
-/// An envelope as stored on disk, with everything that is required to deliver it after a restart. Prints as
+/// An envelope as stored on disk and in the engine of a cluster, with everything that is required to deliver it after a restart. Prints as
 /// `<redacted>`.
 package struct SpooledEnvelope: Sendable, Redacted {
     /// The app that the node determined; ``Envelope/app`` may be empty.
@@ -32,8 +32,8 @@ package struct SpooledEnvelope: Sendable, Redacted {
     private static let handleBit: UInt8 = 1 << 6
     private static let headerLength = 12
 
-    /// The bytes that the spool seals.
-    var encoded: [UInt8] {
+    /// The bytes that are sealed.
+    package var encoded: [UInt8] {
         let name = Array(app.utf8)
         var output: [UInt8] = []
         output.reserveCapacity(256 + name.count + envelope.deviceToken.count + envelope.ciphertext.count)
@@ -50,7 +50,7 @@ package struct SpooledEnvelope: Sendable, Redacted {
     }
 
     /// Decodes ``encoded``; `nil` if the bytes have another version or break a rule of PROTOCOL §3.
-    init?(decoding bytes: [UInt8]) {
+    package init?(decoding bytes: [UInt8]) {
         guard bytes.count >= Self.headerLength, bytes[0] == Self.version,
             let format = EnvelopeFormat.allCases.first(where: { $0.spoolTag == bytes[1] & 3 }),
             let contentAvailable = Self.flag(bytes[1] >> 2), let mutableContent = Self.flag(bytes[1] >> 4),

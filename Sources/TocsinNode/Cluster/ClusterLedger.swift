@@ -19,8 +19,6 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     static let patience = Duration.milliseconds(250)
     /// How long the node decides alone after the engine was slow.
     private static let slowPause = Duration.seconds(1)
-    /// Maximum number of outcomes that wait for the engine.
-    static let maximumConclusions = 20_000
 
     private struct Question {
         /// The number of the envelope.
@@ -47,7 +45,9 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     private var timer: Timer?
     /// While the engine is slow, when the node asks it again.
     private var aloneUntil = MonotonicTime(nanoseconds: 0)
-    private lazy var conclusions = Conclusions(engine)
+    private let outbox: EngineOutbox
+    /// The stored envelopes of all nodes.
+    let spool: ClusterSpool
 
     /// - Parameters:
     ///   - nodes: the number of nodes in the cluster.
@@ -61,6 +61,8 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         self.settings = settings
         self.nodes = nodes
         self.window = window
+        outbox = EngineOutbox(engine)
+        spool = ClusterSpool(engine, outbox, for: dispatch)
         limits = (SharedLimits(settings, for: .tnp), SharedLimits(settings, for: .http))
         timer = Timer(on: loop) { [unowned self] in deadlineReached() }
     }
@@ -72,8 +74,12 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     /// Whether the node decides alone.
     private var isAlone: Bool { !engine.status.isAvailable || aloneUntil > .now }
 
-    /// Tells the engine the outcomes that it has not received. Call this once a second.
-    func secondPassed() { if engine.status.isAvailable { conclusions.sendAll() } }
+    /// Tells the engine what it has not received, and takes over what ended nodes have stored. Call this once a second.
+    func secondPassed() {
+        guard engine.status.isAvailable else { return }
+        outbox.sendAll()
+        spool.secondPassed()
+    }
 
     // MARK: Before the first attempt
 
@@ -154,12 +160,16 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         engine.names.open(sealed, of: keys.digest).flatMap { Outcome(spooled: $0) }
     }
 
+    // MARK: Stored envelopes
+
+    func stored(_ envelope: SpooledEnvelope) { spool.keep(envelope) }
+
     // MARK: Bindings
 
     /// Unbinds device tokens at all nodes.
     /// - Parameter sender: the only key that they are to be unbound from; 0 for any key.
     func unbind(_ tokens: [UInt64], from sender: UInt64 = 0) {
-        for token in tokens { conclusions.send(engine.claims.unbind(token, from: sender, in: engine.names)) }
+        for token in tokens { outbox.send(engine.claims.unbind(token, from: sender, in: engine.names)) }
     }
 
     // MARK: Afterwards
@@ -196,59 +206,9 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         _ event: TokenEvent, on day: UInt16
     ) {
         let sealed = outcome.isRepeated ? engine.names.seal(outcome.spooled, of: keys.digest) : nil
-        conclusions.send(
+        outbox.send(
             engine.claims.conclude(
                 keys, outcome: sealed, window: window, limits: limits, refund: refund, wasUnproven: wasUnproven,
                 event: event, on: day))
-    }
-
-    /// The outcomes on their way to the engine.
-    private final class Conclusions: RedisReceiver {
-        private struct Conclusion {
-            let command: RedisCommand
-            /// The number of times that the engine has refused it.
-            var refusals = 0
-        }
-
-        /// An engine that has lost its functions gets them again soon.
-        private static let maximumRefusals = 20
-
-        private let engine: Engine
-        private var unanswered = Slab<Conclusion>()
-        /// Those that the engine has not received, as far as is known.
-        private var unsent: Deque<Slab<Conclusion>.Handle> = []
-
-        init(_ engine: Engine) { self.engine = engine }
-
-        func send(_ command: RedisCommand) {
-            // Otherwise the engine believes that this node has the envelope until its session ends.
-            guard unanswered.count < ClusterLedger.maximumConclusions else { return }
-            send(unanswered.insert(Conclusion(command: command)))
-        }
-
-        private func send(_ place: Slab<Conclusion>.Handle) {
-            if !engine.send(unanswered[place].command, number: place.rawValue, for: self) { unsent.append(place) }
-        }
-
-        /// Sends what the engine has not received.
-        func sendAll() {
-            let all = unsent
-            unsent = []
-            for place in all { send(place) }
-        }
-
-        func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
-            let place = Slab<Conclusion>.Handle(rawValue: number)
-            switch reply {
-            case .success: unanswered.remove(place)
-            case .failure(let error):
-                if case .refused = error { unanswered[place].refusals += 1 }
-                if unanswered[place].refusals < Self.maximumRefusals {
-                    unsent.append(place)
-                } else {
-                    unanswered.remove(place)
-                }
-            }
-        }
     }
 }

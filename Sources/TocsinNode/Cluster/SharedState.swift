@@ -27,6 +27,7 @@ final class SharedState {
         ledger = ClusterLedger(
             engine, for: dispatch, configuration.admission, nodes: nodes,
             window: .seconds(configuration.limits.replayWindow), on: loop)
+        ledger.spool.report = { [log] in log.adopted($0) }
         self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)
         engine.report = { [log, unowned self] event in
             log.record(event)

@@ -87,6 +87,55 @@ import Tor
         for stage in stages { await stage.end() }
     }
 
+    @Test func `another node delivers what an ended node has stored, and that node does not deliver it again`()
+        async throws
+    {
+        let engine = try RedisServer()
+        try await engine.start()
+        let spool = "[spool]\nenabled = true"
+        let stages = [Stage(), Stage()]
+        for (number, stage) in stages.enumerated() {
+            // An outcome must outlive the replay window until the first node returns.
+            let gates = SimulatedConfiguration.unlimitedRates + "\nreplay_window = 10"
+            try await startNode(stage, engine, named: "node\(number)", gates: gates, more: spool)
+        }
+        let phone = Phone.new(.iOS, model: "test")
+        for stage in stages { await stage.services.register(phone) }
+        for stage in stages { await stage.services.kill(.apnsProduction) }
+        let client = stages[0].client()
+        for number in 0..<20 {
+            let outcome = try await client.submit(
+                try stages[0].envelope(for: phone, title: "\(number)"), timeout: .seconds(20), acceptQueued: true,
+                returnsWhenQueued: true)
+            #expect(outcome.kind == .queued)
+        }
+        await client.close()
+        #expect(await stages[0].stopNode())
+        try await stages[1].services.restart(.apnsProduction)
+        #expect(await received(20, on: stages[1]) == 20)
+        try await Task.sleep(for: .seconds(12))
+        try await stages[0].services.restart(.apnsProduction)
+        try await startNode(stages[0], engine, named: "node0", more: spool)
+        for _ in 0..<200 {
+            if await stages[0].snapshot?.spool?.envelopes == 0 { break }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(await stages[0].snapshot?.spool?.envelopes == 0)
+        #expect(await stages[0].services.received.isEmpty)
+        #expect(await stages[1].services.received.count == 20)
+        for stage in stages { await stage.end() }
+        await engine.stop()
+    }
+
+    /// Waits up to 30 s for this many notifications.
+    private func received(_ count: Int, on stage: Stage) async -> Int {
+        for _ in 0..<600 {
+            if await stage.services.received.count >= count { break }
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+        return await stage.services.received.count
+    }
+
     @Test func `a node with records under another key does not start, and says what to do`() async throws {
         let engine = try RedisServer()
         try await engine.start()

@@ -27,7 +27,7 @@ package struct SharedLimits: Sendable {
     private static let noRate: [[UInt8]] = [[0x30], [0x30]]
 
     /// Interval and time to refill, in microseconds; rounded up, so that the engine never admits more than the rate.
-    private static func rate(_ rate: Rate) -> [[UInt8]] {
+    static func rate(_ rate: Rate) -> [[UInt8]] {
         let interval = (60_000_000 + rate.perMinute - 1) / rate.perMinute
         return [interval, interval * rate.burst].map { Array("\($0)".utf8) }
     }

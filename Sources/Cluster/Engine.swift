@@ -57,7 +57,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     /// Receives each event, on the loop. Set it before ``start(isolation:)``.
     package var report: (Event) -> Void = { _ in }
     private var connection: RedisConnection?
-    private var epoch: [UInt8]?
+    /// A random number that is new after the engine has lost its state; `nil` before the first connection.
+    package private(set) var epoch: [UInt8]?
     private var heartbeatTimer: Timer?
     private var heartbeatSent: (monotonic: MonotonicTime, wall: Int64)?
     private var task: Task<Void, Never>?
@@ -212,11 +213,19 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         _ function: FunctionLibrary.Function, keys: [[UInt8]], _ arguments: [[UInt8]],
         isolation: isolated (any Actor)? = #isolation
     ) async throws(EngineProblem) -> RedisReply {
+        var command = RedisCommand(function: FunctionLibrary.current.name(of: function), keys: keys)
+        for argument in arguments { command.append(argument) }
+        return try await call(command)
+    }
+
+    /// Sends a command and waits for its reply.
+    /// - Throws: ``EngineProblem`` if the engine cannot be used.
+    package func call(
+        _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
         guard status.isAvailable, let connection else {
             throw status.problem ?? EngineProblem("the engine has not been reached yet")
         }
-        var command = RedisCommand(function: FunctionLibrary.current.name(of: function), keys: keys)
-        for argument in arguments { command.append(argument) }
         do {
             return try await connection.call(command)
         } catch {

@@ -124,13 +124,16 @@ package struct EngineHandshake {
                 throw EngineProblem(error, user: settings.user)
             }
         }
-        let kinds: [KeyNames.Kind] = [.schema, .check, .epoch]
+        var kinds: [KeyNames.Kind] = [.schema, .check, .epoch]
+        if settings.handleCheck != nil { kinds.append(.handleCheck) }
         var command = RedisCommand(
             function: FunctionLibrary.current.name(of: .open), keys: kinds.map { names.name($0) })
         let check = names.hash(of: [], as: .check)
         command.append("\(FunctionLibrary.schema)")
         command.append(check)
         command.append(SecureRandom.bytes(Self.epochLength))
+        let handleCheck = settings.handleCheck.map { names.hash(of: $0, as: .handleCheck) }
+        if let handleCheck { command.append(handleCheck) }
         guard let values = try await call(command, on: connection).elements, values.count == kinds.count,
             let schema = values[0].text.flatMap({ Int($0) }), let epoch = values[2].bytes
         else { throw EngineProblem("the engine's state is not that of a cluster of Tocsin nodes") }
@@ -147,6 +150,11 @@ package struct EngineHandshake {
         guard values[1].bytes == check else {
             throw EngineProblem(
                 "cluster.key_file is not the key of the other nodes: copy theirs, or use another cluster.name")
+        }
+        if let handleCheck, values[3].bytes != handleCheck {
+            throw EngineProblem(
+                "handles.key is not that of the other nodes: stop this node, remove handles.* from its state directory, and copy their handles.key there"
+            )
         }
         return epoch
     }

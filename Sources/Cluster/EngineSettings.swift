@@ -20,6 +20,8 @@ package struct EngineSettings: Sendable, Redacted {
     package var address: Address
     /// Sealed and hashed under this key; the same for all nodes.
     package var secret: SecretBytes
+    /// Identifies the key of the node's store of handles; `nil` if it keeps none. The same for all nodes that do.
+    package var handleCheck: [UInt8]?
     /// The ACL user; `nil` for the default user.
     package var user: String?
     /// The user's password; `nil` to send none.

@@ -6,7 +6,8 @@ import Cryptography
 package struct FunctionLibrary: Sendable {
     /// A function. What it takes and returns stands in the library's text.
     package enum Function: String, Sendable, CaseIterable {
-        case open, renew, leave, members, offer, token, take, resume, conclude, unbind, keep, adopt
+        case open, renew, leave, members, offer, token, take, resume, conclude, unbind, keep, adopt, handle, ring,
+            spend
     }
 
     /// The version of the layout of the keys. Nodes with different versions cannot share an engine.
@@ -49,10 +50,12 @@ package struct FunctionLibrary: Sendable {
           return default
         end
 
-        -- Keys: schema, check, epoch. Arguments: a value of each.
+        -- Keys: schema, check, epoch, and for nodes with handles their check. Arguments: a value of each.
         -- Returns the values in the engine.
         local function open(keys, arguments)
-          return {ensure(keys[1], arguments[1]), ensure(keys[2], arguments[2]), ensure(keys[3], arguments[3])}
+          local values = {}
+          for index, key in ipairs(keys) do values[index] = ensure(key, arguments[index]) end
+          return values
         end
 
         local longest_absence = 86400 * 1000000
@@ -432,6 +435,59 @@ package struct FunctionLibrary: Sendable {
           local sender = redis.call('HGET', keys[1], 'k') or ''
           if sender == '' or (arguments[1] ~= '' and sender ~= arguments[1]) then return 0 end
           redis.call('HSET', keys[1], 'k', '', 'u', 0)
+          return 1
+        end
+
+        -- Takes one from the budget of unproven device tokens for a REGISTER, or gives it back.
+        -- Keys: bucket. Arguments: interval and refill, whether to give it back.
+        -- Returns the milliseconds until the budget has one; 0 if it was taken.
+        local function spend(keys, arguments)
+          local budget = bucket(keys[1], time(), tonumber(arguments[1]), tonumber(arguments[2]))
+          if arguments[3] == '1' then
+            budget.refund()
+            return 0
+          end
+          local wait = budget.wait()
+          if wait == 0 then budget.take() end
+          return milliseconds(wait)
+        end
+
+        -- A handle: q the sequence of its owner's last request, v the sealed record, s its state (0 not yet rung, 1 in use,
+        -- 2 ended), t the time of its registration or last use.
+
+        -- Compares sequences, which can be larger than a Lua number holds exactly.
+        local function is_larger(one, other) return #one > #other or (#one == #other and one > other) end
+
+        -- Takes over a node's record of a handle if it is newer.
+        -- Keys: handle. Arguments: sequence, sealed record, state and time of the node's record; seconds for which to keep
+        -- it. The first is an empty text if the node has no record.
+        -- Returns {sequence, sealed, state, time} if the engine has a newer one.
+        local function handle(keys, arguments)
+          local sequence, sealed, state, used = unpack(redis.call('HMGET', keys[1], 'q', 'v', 's', 't'))
+          local own = arguments[1]
+          if sequence then
+            local order = 0
+            if own == '' or is_larger(sequence, own) then order = -1 elseif sequence ~= own then order = 1 end
+            if order == 0 then order = tonumber(arguments[3]) - tonumber(state) end
+            if order == 0 then order = tonumber(arguments[4]) - tonumber(used) end
+            if order < 0 then return {sequence, sealed, tonumber(state), tonumber(used)} end
+            if order == 0 then return false end
+          end
+          if own ~= '' then
+            redis.call('HSET', keys[1], 'q', own, 'v', arguments[2], 's', arguments[3], 't', arguments[4])
+            redis.call('EXPIRE', keys[1], arguments[5])
+          end
+          return false
+        end
+
+        -- Says that the phone behind a handle was rung. Keys: handle. Arguments: the day, seconds for which to keep it.
+        local function ring(keys, arguments)
+          local state, used = unpack(redis.call('HMGET', keys[1], 's', 't'))
+          if not state or state == '2' then return 0 end
+          if state == '0' or tonumber(used) < tonumber(arguments[1]) then
+            redis.call('HSET', keys[1], 's', 1, 't', arguments[1])
+            redis.call('EXPIRE', keys[1], arguments[2])
+          end
           return 1
         end
         """

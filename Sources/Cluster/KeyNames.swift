@@ -31,6 +31,10 @@ package struct KeyNames: Sendable {
         case httpUnprovenRate = "b:http_unproven"
         /// The rate of the HTTP endpoint.
         case httpRate = "b:http"
+        /// A hash of the key under which the nodes seal handles.
+        case handleCheck = "check:handles"
+        /// What stands behind a handle, sealed.
+        case handle = "h"
         /// An envelope that a node has stored, sealed.
         case storedEnvelope = "r"
         /// The stored envelopes of each session: the session follows the name.

@@ -60,6 +60,14 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
         time <= (state == .unconfirmed ? now - Self.confirmationTime : Self.oldestUse(forgetDays: forgetDays, at: now))
     }
 
+    /// Whether a sender can use the handle.
+    /// - Parameters:
+    ///   - isInUse: whether the handle is known to be in use, although the store does not know it yet.
+    ///   - now: Unix time in seconds.
+    package func isUsable(_ limits: HandleStore.Limits, isInUse: Bool, at now: Int64) -> Bool {
+        state != .forgotten && (isInUse || !isExpired(forgetDays: limits.forgetDays, at: now))
+    }
+
     /// The latest ``time`` of a handle that is forgotten for lack of use. A day more than `forgetDays` ago, because the
     /// time is rounded down.
     static func oldestUse(forgetDays: Int, at now: Int64) -> Int64 { now - Int64(forgetDays + 1) * secondsPerDay }
@@ -67,6 +75,11 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
     /// Whether another delivery changes nothing in the store.
     /// - Parameter now: Unix time in seconds.
     package func isKnownToBeUsed(at now: Int64) -> Bool { state == .confirmed && time >= Self.day(of: now) }
+
+    /// Whether this is newer than the entry of another node: the owner's last request counts, then a use.
+    func isNewer(than other: HandleEntry) -> Bool {
+        (record.sequence, state.rawValue, time) > (other.record.sequence, other.state.rawValue, other.time)
+    }
 
     /// Decides about a request.
     /// - Parameters:
@@ -125,5 +138,5 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
     }
 
     /// The beginning of the day, so that the store does not show when a phone was rung.
-    static func day(of time: Int64) -> Int64 { time - time % secondsPerDay }
+    package static func day(of time: Int64) -> Int64 { time - time % secondsPerDay }
 }

@@ -41,9 +41,10 @@ package final class HandleStore: Sendable {
     }
 
     /// Retry-after when the store is full, in milliseconds.
-    private static let fullRetry: UInt32 = 60_000
+    package static let fullRetry: UInt32 = 60_000
 
     private let keys: HandleKeys
+    private let isShared: Bool
     private let path: String
     private let database: ConnectionQueue
     /// Lookups do not wait for commits.
@@ -53,7 +54,9 @@ package final class HandleStore: Sendable {
     /// - Parameters:
     ///   - path: the path of the database. SQLite's other files and the lock file append `-wal`, `-shm` and `.lock`.
     ///   - keyFile: the path of the key file.
-    package init(at path: String, keyFile: String) throws(StoreError) {
+    ///   - isShared: whether the nodes of a cluster exchange entries, and must know which one is newer.
+    package init(at path: String, keyFile: String, isShared: Bool = false) throws(StoreError) {
+        self.isShared = isShared
         let file = try StoreFile(
             .handles, at: path, keyFile: keyFile, makeCheck: { HandleKeys($0).check },
             isRightKey: { HandleKeys($0).check == $1 })
@@ -71,9 +74,16 @@ package final class HandleStore: Sendable {
         _ handle: Handle, _ limits: Limits, isInUse: Bool = false, at now: Int64,
         isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> HandleEntry? {
-        try await reader.run { connection in
-            guard let entry = try self.row(of: handle, connection), entry.state != .forgotten else { return nil }
-            return entry.isExpired(forgetDays: limits.forgetDays, at: now) && !isInUse ? nil : entry
+        let entry = try await reader.run { try self.row(of: handle, $0) }
+        return entry.flatMap { $0.isUsable(limits, isInUse: isInUse, at: now) ? $0 : nil }
+    }
+
+    /// The handle that a request is about.
+    /// - Parameter app: the name of the app that a REGISTER names.
+    package func handle(of request: HandleRequest, app: String) -> Handle {
+        switch request.action {
+        case .register(_, let owner, let registration): keys.handle(app: app, registration, owner: owner)
+        case .rotate(let handle, _), .forget(let handle): handle
         }
     }
 
@@ -85,12 +95,7 @@ package final class HandleStore: Sendable {
         _ request: HandleRequest, app: String, _ limits: Limits, at now: Int64,
         isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> Answer {
-        let keys = keys
-        let handle =
-            switch request.action {
-            case .register(_, let owner, let registration): keys.handle(app: app, registration, owner: owner)
-            case .rotate(let handle, _), .forget(let handle): handle
-            }
+        let handle = handle(of: request, app: app)
         return try await database.run { connection in
             var outcome = Outcome.delivered()
             var ended: HandleEntry.Record?
@@ -105,9 +110,7 @@ package final class HandleStore: Sendable {
                         outcome = .retry(.nodeBusy, after: Self.fullRetry)
                         return
                     }
-                    try connection.run(
-                        "INSERT OR REPLACE INTO handles (name, sealed, state, time) VALUES (?, ?, ?, ?)",
-                        [keys.name(of: handle), keys.seal(entry.record, of: handle), entry.state.rawValue, entry.time])
+                    try self.write(entry, sealed: self.keys.seal(entry.record, of: handle), of: handle, connection)
                 }
             }
             return Answer(outcome: outcome, handle: outcome.kind == .delivered ? handle : nil, ended: ended)
@@ -162,14 +165,86 @@ package final class HandleStore: Sendable {
     /// The row of a handle, which may have expired; `nil` if there is none.
     /// - Throws: also if the row was altered, or if a later version of Tocsin has written it.
     private func row(of handle: Handle, _ connection: Connection) throws -> HandleEntry? {
-        let row = try connection.first(
-            "SELECT sealed, state, time FROM handles WHERE name = ?", [keys.name(of: handle)]
-        ) { ($0.bytes(0), UInt8(truncatingIfNeeded: $0.integer(1)), $0.integer(2)) }
-        guard let (sealed, state, time) = row else { return nil }
-        guard let record = keys.open(sealed, of: handle), let state = HandleEntry.State(rawValue: state) else {
-            throw StoreError(.damaged, file: path, of: .handles)
+        guard let sealed = try sealedRow(of: handle, connection) else { return nil }
+        guard let entry = entry(sealed, of: handle) else { throw StoreError(.damaged, file: path, of: .handles) }
+        return entry
+    }
+
+    private func sealedRow(of handle: Handle, _ connection: Connection) throws -> SealedHandle? {
+        try connection.first(
+            "\(Self.selection) WHERE name = ?", [keys.name(of: handle)], convert: SealedHandle.init(_:)) ?? nil
+    }
+
+    static let selection = "SELECT name, sealed, state, time, sequence FROM handles"
+
+    private func entry(_ sealed: SealedHandle, of handle: Handle) -> HandleEntry? {
+        keys.open(sealed.sealed, of: handle).map { HandleEntry(record: $0, state: sealed.state, time: sealed.time) }
+    }
+
+    private func write(_ entry: HandleEntry, sealed: [UInt8], of handle: Handle, _ connection: Connection) throws {
+        try connection.run(
+            "INSERT OR REPLACE INTO handles (name, sealed, state, time, sequence) VALUES (?, ?, ?, ?, ?)",
+            [
+                keys.name(of: handle), sealed, entry.state.rawValue, entry.time,
+                isShared ? Int64(bitPattern: entry.record.sequence) : 0,
+            ])
+    }
+
+    // MARK: In a cluster
+
+    /// Identifies the key file. Nodes that share handles have the same one.
+    package var check: [UInt8] { keys.check }
+
+    /// The name of a handle's row.
+    package func name(of handle: Handle) -> [UInt8] { keys.name(of: handle) }
+
+    /// The row of a handle; `nil` if there is none.
+    package func sealed(
+        _ handle: Handle, isolation: isolated (any Actor)? = #isolation
+    ) async throws(StoreError) -> SealedHandle? {
+        try await reader.run { connection in
+            guard let sealed = try self.sealedRow(of: handle, connection) else { return nil }
+            // An entry of before the cluster has no sequence outside.
+            return self.entry(sealed, of: handle).map { sealed.with(sequence: $0.record.sequence) } ?? sealed
         }
-        return HandleEntry(record: record, state: state, time: time)
+    }
+
+    /// Up to `limit` rows, in the order of their names.
+    /// - Parameter name: the last row that the caller has; an empty one to begin.
+    package func sealed(
+        after name: [UInt8], limit: Int, isolation: isolated (any Actor)? = #isolation
+    ) async throws(StoreError) -> [SealedHandle] {
+        try await reader.run { connection in
+            try connection.all(
+                "\(Self.selection) WHERE name > ? ORDER BY name LIMIT ?", [name, limit],
+                convert: SealedHandle.init(_:)
+            ).compactMap(\.self)
+        }
+    }
+
+    /// Takes over the row of another node, unless the own one is newer.
+    /// - Returns: the newer entry, which may have expired or ended, and whether the store has it: it may be full. `nil` if
+    ///   the row cannot be opened and there is no own one.
+    package func merge(
+        _ other: SealedHandle, of handle: Handle, _ limits: Limits, isolation: isolated (any Actor)? = #isolation
+    ) async throws(StoreError) -> (entry: HandleEntry, isSaved: Bool)? {
+        try await database.run { connection in
+            var result: (entry: HandleEntry, isSaved: Bool)?
+            try connection.transaction {
+                let own = try self.row(of: handle, connection)
+                result = own.map { ($0, true) }
+                guard let entry = self.entry(other, of: handle), own.map({ entry.isNewer(than: $0) }) ?? true else {
+                    return
+                }
+                let isSaved =
+                    try own != nil
+                    || (connection.first("SELECT COUNT(*) FROM handles") { Int($0.integer(0)) } ?? 0)
+                        < limits.maximum
+                if isSaved { try self.write(entry, sealed: other.sealed, of: handle, connection) }
+                result = (entry, isSaved)
+            }
+            return result
+        }
     }
 
     /// The share of the store that unconfirmed handles may take: anybody can register them.

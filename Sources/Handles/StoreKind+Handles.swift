@@ -19,6 +19,8 @@ extension StoreKind {
                 time INTEGER NOT NULL
             ) STRICT, WITHOUT ROWID;
             CREATE INDEX handles_by_age ON handles (state, time)
-            """
+            """,
+            // In a cluster: the sequence of the owner's last request, by which nodes know who has the newer record.
+            "ALTER TABLE handles ADD COLUMN sequence INTEGER",
         ])
 }

@@ -38,6 +38,8 @@ final class HandleKeeper: @unchecked Sendable {
     private let store: HandleStore
     private let loop: EventLoop
     private let log: EventLog
+    /// Shares the handles with the other nodes of a cluster; `nil` if the node belongs to none.
+    var sharing: ClusterHandles?
     /// The bounds of the store; a reload may change them.
     var limits: HandleStore.Limits
     private var lookups: [Int: LookupResult] = [:]
@@ -54,9 +56,13 @@ final class HandleKeeper: @unchecked Sendable {
     /// The number of handles at the last sweep.
     private(set) var count = 0
 
+    /// - Parameter isShared: whether the node belongs to a cluster.
     /// - Throws: `StoreError`.
-    init(_ settings: Configuration.Handles, state: String, log: EventLog, on loop: EventLoop) throws {
-        store = try HandleStore(at: "\(state)/handles.sqlite", keyFile: "\(state)/handles.key")
+    init(
+        _ settings: Configuration.Handles, state: String, isShared: Bool = false, log: EventLog, on loop: EventLoop
+    ) throws {
+        store = try HandleStore(
+            at: "\(state)/handles.sqlite", keyFile: "\(state)/handles.key", isShared: isShared)
         limits = HandleStore.Limits(settings)
         self.log = log
         self.loop = loop
@@ -76,7 +82,7 @@ final class HandleKeeper: @unchecked Sendable {
             let found: Found
             do {
                 found =
-                    try await self.store.find(handle, limits, isInUse: isInUse, at: now).map { .entry($0) } ?? .unknown
+                    try await self.entry(of: handle, limits, isInUse: isInUse, at: now).map { .entry($0) } ?? .unknown
             } catch {
                 found = .refused(self.failed(error))
             }
@@ -99,7 +105,7 @@ final class HandleKeeper: @unchecked Sendable {
         Task(executorPreference: loop) {
             let answer: HandleStore.Answer
             do {
-                answer = try await self.store.perform(request, app: app, limits, at: now)
+                answer = try await self.answer(to: request, app: app, limits, at: now)
             } catch {
                 answer = HandleStore.Answer(self.failed(error))
             }
@@ -108,7 +114,53 @@ final class HandleKeeper: @unchecked Sendable {
         }
     }
 
+    private func entry(
+        of handle: Handle, _ limits: HandleStore.Limits, isInUse: Bool, at now: Int64
+    ) async throws -> HandleEntry? {
+        if let newer = try await takeNewer(handle, limits) {
+            return newer.entry.isUsable(limits, isInUse: isInUse, at: now) ? newer.entry : nil
+        }
+        return try await store.find(handle, limits, isInUse: isInUse, at: now)
+    }
+
+    private func answer(
+        to request: HandleRequest, app: String, _ limits: HandleStore.Limits, at now: Int64
+    ) async throws -> HandleStore.Answer {
+        guard let sharing else { return try await store.perform(request, app: app, limits, at: now) }
+        if case .register = request.action, case let wait = await sharing.takeRegistration(), wait > 0 {
+            return HandleStore.Answer(.retry(.tooManyUnproven, after: wait))
+        }
+        let handle = store.handle(of: request, app: app)
+        var answer = HandleStore.Answer(Self.full)
+        if try await takeNewer(handle, limits)?.isSaved ?? true {
+            answer = try await store.perform(request, app: app, limits, at: now)
+        }
+        if answer.handle != nil {
+            // The other nodes know it from now on.
+            let own = try await store.sealed(handle)
+            if let own, case .unavailable = await sharing.exchange(own.name, own, limits) { sharing.changed(handle) }
+        } else if answer.outcome.kind == .retry, case .register = request.action {
+            sharing.refundRegistration()
+        }
+        return answer
+    }
+
+    /// Takes over what another node knows about a handle, if that is newer.
+    private func takeNewer(
+        _ handle: Handle, _ limits: HandleStore.Limits
+    ) async throws -> (entry: HandleEntry, isSaved: Bool)? {
+        guard let sharing else { return nil }
+        let own = try await store.sealed(handle)
+        guard case .newer(let other) = await sharing.exchange(store.name(of: handle), own, limits) else { return nil }
+        return try await store.merge(other, of: handle, limits)
+    }
+
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
+    /// The store has no room for the handle of another node.
+    private static let full = Outcome.retry(.nodeBusy, after: HandleStore.fullRetry)
+
+    /// Identifies the key of the store.
+    var check: [UInt8] { store.check }
 
     private func nextNumber() -> Int {
         lastNumber += 1
@@ -152,6 +204,10 @@ final class HandleKeeper: @unchecked Sendable {
     /// - Parameter now: Unix time in seconds.
     func secondPassed(at now: Int64) {
         loop.preconditionOnLoop()
+        if let sharing {
+            let limits = limits
+            Task(executorPreference: loop) { await sharing.secondPassed(self.store, limits) }
+        }
         guard !isSaving else { return }
         let sweeps = MonotonicTime.now >= nextSweep
         guard sweeps || !rung.isEmpty else { return }
@@ -162,10 +218,11 @@ final class HandleKeeper: @unchecked Sendable {
         }
     }
 
-    private func save(at now: Int64, sweeps: Bool) async {
+    private func save(at now: Int64, sweeps: Bool, isolation: isolated (any Actor)? = #isolation) async {
         let saved = rung
         do {
             try await store.rang(Array(saved), at: now)
+            sharing?.rang(saved.map { store.name(of: $0) }, limits, at: now)
             rung.subtract(saved)
             if sweeps {
                 nextSweep = .now + Self.sweepInterval
@@ -178,7 +235,7 @@ final class HandleKeeper: @unchecked Sendable {
 
     /// Saves which handles were rung, and closes the store.
     /// - Parameter now: Unix time in seconds.
-    func close(at now: Int64) async {
+    func close(at now: Int64, isolation: isolated (any Actor)? = #isolation) async {
         await save(at: now, sweeps: false)
         await store.close()
     }

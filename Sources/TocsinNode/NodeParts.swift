@@ -68,15 +68,16 @@ final class NodeParts: DispatchObserver {
         metrics = NodeMetrics()
         providers = try ProviderSet(configuration, on: loop)
         dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop)
-        let engine = try configuration.cluster.map { try $0.engineSettings(in: configuration) }
+        var engine = try configuration.cluster.map { try $0.engineSettings(in: configuration) }
         standing = try StandingKeeper(configuration, sharing: engine?.secret, log: log)
         var clock = GuardedClock(wall: UnixTime.now, at: .now)
         var admission = Admission(
             configuration.admission, hash: standing.hash, seed: SecureRandom.bytes(Puzzle.seedLength), now: .now)
         try standing.restore(into: &admission, &clock)
         let handles = try configuration.handles.map { [log] settings in
-            try HandleKeeper(settings, state: configuration.state, log: log, on: loop)
+            try HandleKeeper(settings, state: configuration.state, isShared: engine != nil, log: log, on: loop)
         }
+        engine?.handleCheck = handles?.check
         cluster = engine.map { [log, providers, dispatch] engine in
             SharedState(
                 engine, configuration, nodes: configuration.cluster?.nodes ?? 1, for: dispatch, on: loop, log: log
@@ -85,6 +86,7 @@ final class NodeParts: DispatchObserver {
         intake = Intake(
             admission, clock, handles: handles, into: dispatch, sharing: cluster?.ledger, metrics: metrics, log: log)
         cluster?.ledger.intake = intake
+        handles?.sharing = cluster?.handles
         dispatch.claims = cluster?.ledger
         connections = SenderConnections(
             EndpointRules(configuration, routes: providers.routes, onion: nil), configuration.connectionLimits(),

@@ -184,6 +184,55 @@ import Testing
         for handle in [handles[0], handles[2]] { #expect(try await store.find(handle, limits, at: start) != nil) }
         await end(store)
     }
+
+    // MARK: In a cluster
+
+    @Test func `stores with one key exchange rows, and the owner's last request counts`() async throws {
+        let one = try open()
+        try FileManager.default.createDirectory(atPath: "\(directory)/two", withIntermediateDirectories: true)
+        try FileManager.default.copyItem(
+            atPath: "\(directory)/handles.key", toPath: "\(directory)/two/handles.key")
+        let two = try HandleStore(
+            at: "\(directory)/two/handles.sqlite", keyFile: "\(directory)/two/handles.key", isShared: true)
+        #expect(one.check == two.check)
+        let handle = try #require(try await one.perform(register(1), app: "bisq", limits, at: start).handle)
+        let old = try #require(try await one.sealed(handle))
+        #expect(old.sequence == 1)
+        // The store of a single node does not show when the owner's last request was made.
+        #expect(try await one.sealed(after: [], limit: 10).map(\.sequence) == [0])
+        #expect(try await two.merge(old, of: handle, limits)?.isSaved == true)
+        #expect(try await two.find(handle, limits, at: start)?.record.registration == phone(1))
+
+        let rotate = HandleRequest(.rotate(handle, phone(2)), sequence: 2, by: owner())
+        _ = try await two.perform(rotate, app: "", limits, at: start)
+        let new = try #require(try await two.sealed(handle))
+        #expect(try await two.sealed(after: [], limit: 10) == [new])
+        #expect(try await two.sealed(after: new.name, limit: 10).isEmpty)
+        // The older row changes nothing, and the newer one is taken over.
+        #expect(try await two.merge(old, of: handle, limits)?.entry.record.sequence == 2)
+        #expect(try await one.merge(new, of: handle, limits)?.entry.record.sequence == 2)
+        #expect(try await one.find(handle, limits, at: start)?.record.registration == phone(2))
+        await two.close()
+        await end(one)
+    }
+
+    @Test func `a full store uses the row of another node without saving it`() async throws {
+        let store = try open()
+        let handle = try #require(try await store.perform(register(1), app: "bisq", limits, at: start).handle)
+        let row = try #require(try await store.sealed(handle))
+        let none = HandleStore.Limits(maximum: 0, forgetDays: 10)
+        let other = try HandleStore(at: "\(directory)/other.sqlite", keyFile: "\(directory)/other.key")
+        // Sealed under another key.
+        #expect(try await other.merge(row, of: handle, limits) == nil)
+        await other.close()
+        try FileManager.default.copyItem(atPath: "\(directory)/handles.key", toPath: "\(directory)/full.key")
+        let full = try HandleStore(at: "\(directory)/full.sqlite", keyFile: "\(directory)/full.key")
+        let merged = try #require(try await full.merge(row, of: handle, none))
+        #expect(!merged.isSaved && merged.entry.record.registration == phone(1))
+        #expect(try await full.sealed(handle) == nil)
+        await full.close()
+        await end(store)
+    }
 }
 
 /// What a request of an owner changes, without a store.

@@ -91,6 +91,9 @@ package final class RedisServer: Sendable {
     /// Ends the server at once (SIGKILL), and waits until it has exited.
     package func kill() async { await signal(SIGKILL) }
 
+    /// Removes what a stopped server has stored.
+    package func eraseState() throws { try FileManager.default.removeItem(atPath: "\(directory)/appendonlydir") }
+
     /// Stops the server for a while (SIGSTOP); its clients see no more than silence.
     package func freeze() { send(SIGSTOP) }
 

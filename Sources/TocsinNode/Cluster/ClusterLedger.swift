@@ -53,7 +53,8 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     ///   - nodes: the number of nodes in the cluster.
     ///   - window: how long an outcome is remembered.
     init(
-        _ engine: Engine, for dispatch: Dispatch, _ settings: AdmissionSettings, nodes: Int, window: Duration,
+        _ engine: Engine, _ outbox: EngineOutbox, for dispatch: Dispatch, _ settings: AdmissionSettings, nodes: Int,
+        window: Duration,
         on loop: EventLoop
     ) {
         self.engine = engine
@@ -61,7 +62,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         self.settings = settings
         self.nodes = nodes
         self.window = window
-        outbox = EngineOutbox(engine)
+        self.outbox = outbox
         spool = ClusterSpool(engine, outbox, for: dispatch)
         limits = (SharedLimits(settings, for: .tnp), SharedLimits(settings, for: .http))
         timer = Timer(on: loop) { [unowned self] in deadlineReached() }

@@ -13,6 +13,8 @@ final class SharedState {
     let engine: Engine
     /// Decides together with the other nodes.
     let ledger: ClusterLedger
+    /// Exchanges handles with the other nodes.
+    let handles: ClusterHandles
     private let tokens: ClusterTokens
 
     /// - Parameter tokens: Apple's provider tokens in use.
@@ -24,14 +26,18 @@ final class SharedState {
         engine = Engine(
             settings, version: Version.current, formerSession: Self.formerSession(in: file), on: loop)
         Self.remember(engine.session, in: file)
+        let outbox = EngineOutbox(engine)
         ledger = ClusterLedger(
-            engine, for: dispatch, configuration.admission, nodes: nodes,
+            engine, outbox, for: dispatch, configuration.admission, nodes: nodes,
             window: .seconds(configuration.limits.replayWindow), on: loop)
+        handles = ClusterHandles(engine, outbox, state: configuration.state) { [unowned ledger] in ledger.settings }
         ledger.spool.report = { [log] in log.adopted($0) }
         self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)
         engine.report = { [log, unowned self] event in
             log.record(event)
-            if event == .available { self.tokens.engineReturned() }
+            guard event == .available else { return }
+            self.tokens.engineReturned()
+            handles.engineReturned()
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cluster
+import Cryptography
 import Foundation
 import NodeConfiguration
 import Simulator
@@ -123,6 +124,139 @@ import Tor
         #expect(await stages[0].snapshot?.spool?.envelopes == 0)
         #expect(await stages[0].services.received.isEmpty)
         #expect(await stages[1].services.received.count == 20)
+        for stage in stages { await stage.end() }
+        await engine.stop()
+    }
+
+    // MARK: Handles
+
+    /// Nodes of a cluster that keep handles under one key.
+    private func startNodesWithHandles(
+        _ count: Int, _ engine: RedisServer, gates: String = SimulatedConfiguration.unlimitedRates
+    ) async throws -> [Stage] {
+        let stages = (0..<count).map { _ in Stage() }
+        for (number, stage) in stages.enumerated() {
+            if number > 0 {
+                let state = "\(stage.directory)/state"
+                try FileManager.default.createDirectory(
+                    atPath: state, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+                try FileManager.default.copyItem(
+                    atPath: "\(stages[0].directory)/state/handles.key", toPath: "\(state)/handles.key")
+            }
+            try await startNode(
+                stage, engine, named: "node\(number)", gates: gates, more: "[handles]\nenabled = true")
+        }
+        return stages
+    }
+
+    private func waitForEngine(_ isAvailable: Bool, on stages: [Stage]) async {
+        for stage in stages {
+            for _ in 0..<600 where await stage.snapshot?.cluster?.isAvailable != isAvailable {
+                try? await Task.sleep(for: .milliseconds(50))
+            }
+        }
+    }
+
+    @Test func `a handle is known to all nodes, also what changed while the engine was gone`() async throws {
+        let engine = try RedisServer()
+        try await engine.start()
+        let stages = try await startNodesWithHandles(2, engine)
+        let clients = stages.map { $0.client() }
+        let owner = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 1, count: 32)))
+        let phones = (0..<3).map { Phone.new(.iOS, model: "\($0)") }
+        for stage in stages { for phone in phones { await stage.services.register(phone) } }
+        let handle = try await clients[0].register(phones[0].handleRegistration(), owner: owner)
+        let pairing = try PairingToken(phones[0].pairingToken(by: handle))
+        var rings = 0
+        /// Rings at a node. Returns the number of the phone that has rung.
+        func ring(at node: Int) async throws -> Int? {
+            rings += 1
+            let envelope = try Sealer(pairing).seal(
+                BisqNotification(kind: .trade, title: "\(rings)", message: "", sentDate: 1).json)
+            let outcome = try await clients[node].submit(envelope, timeout: .seconds(20))
+            guard outcome.kind == .delivered else {
+                #expect(outcome.reason == .unknownHandle)
+                return nil
+            }
+            let token = await stages[node].services.received.last?.deviceToken
+            return phones.firstIndex { $0.deviceToken == token }
+        }
+        #expect(try await ring(at: 1) == 0)
+        try await clients[1].rotate(handle, to: phones[1].handleRegistration(), owner: owner)
+        #expect(try await ring(at: 0) == 1)
+        // Without the engine, a node changes what it has; afterwards, the owner's last request counts everywhere.
+        await engine.kill()
+        await waitForEngine(false, on: stages)
+        try await clients[0].rotate(handle, to: phones[2].handleRegistration(), owner: owner)
+        #expect(try await ring(at: 0) == 2)
+        #expect(try await ring(at: 1) == 1)
+        try engine.eraseState()
+        try await engine.start()
+        await waitForEngine(true, on: stages)
+        try await Task.sleep(for: .seconds(3))
+        #expect(try await ring(at: 1) == 2)
+        try await clients[1].forget(handle, owner: owner)
+        #expect(try await ring(at: 0) == nil)
+        for client in clients { await client.close() }
+        for stage in stages { await stage.end() }
+        await engine.stop()
+    }
+
+    @Test func `an engine that has lost its state learns handles that nobody uses`() async throws {
+        let engine = try RedisServer()
+        try await engine.start()
+        let stages = try await startNodesWithHandles(2, engine)
+        let clients = stages.map { $0.client() }
+        let owner = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 1, count: 32)))
+        let phone = Phone.new(.iOS, model: "phone")
+        for stage in stages { await stage.services.register(phone) }
+        // The second node has never seen the handle.
+        let handle = try await clients[0].register(phone.handleRegistration(), owner: owner)
+        await engine.kill()
+        try engine.eraseState()
+        await waitForEngine(false, on: stages)
+        try await engine.start()
+        await waitForEngine(true, on: stages)
+        try await Task.sleep(for: .seconds(3))
+        let envelope = try Sealer(PairingToken(phone.pairingToken(by: handle))).seal(Array("{}".utf8))
+        #expect(try await clients[1].submit(envelope, timeout: .seconds(20)).kind == .delivered)
+        for client in clients { await client.close() }
+        for stage in stages { await stage.end() }
+        await engine.stop()
+    }
+
+    @Test func `REGISTER takes from one budget at all nodes`() async throws {
+        let engine = try RedisServer()
+        try await engine.start()
+        let gates = "[puzzle]\nmode = \"off\"\n[limits]\nunproven_burst = 4\nunproven_per_minute = 1"
+        let stages = try await startNodesWithHandles(2, engine, gates: gates)
+        let clients = stages.map { $0.client() }
+        let owner = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 1, count: 32)))
+        var registered = 0
+        for number in 0..<8 {
+            let phone = Phone.new(.iOS, model: "\(number)")
+            do {
+                _ = try await clients[number % 2].register(phone.handleRegistration(), owner: owner)
+                registered += 1
+            } catch let error as TocsinClient.HandleRefused {
+                #expect(error.outcome.reason == .tooManyUnproven)
+            }
+        }
+        #expect(registered == 4)
+        for client in clients { await client.close() }
+        for stage in stages { await stage.end() }
+        await engine.stop()
+    }
+
+    @Test func `a node with another handles key does not use the engine, and says what to do`() async throws {
+        let engine = try RedisServer()
+        try await engine.start()
+        let stages = [Stage(), Stage()]
+        for (number, stage) in stages.enumerated() {
+            try await startNode(stage, engine, named: "node\(number)", more: "[handles]\nenabled = true")
+        }
+        #expect(await stages[0].snapshot?.cluster?.isAvailable == true)
+        #expect(await stages[1].snapshot?.cluster?.problem?.contains("handles.key") == true)
         for stage in stages { await stage.end() }
         await engine.stop()
     }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cluster
+import Cryptography
+import Glibc
+import Handles
+import Redis
+import TNP
+
+/// Exchanges handles with the other nodes: each keeps all handles that it has seen on disk, and the engine the newest
+/// record of each. Without the engine, a node uses its own.
+final class ClusterHandles {
+    /// Maximum number of changes made without the engine that are remembered; the others follow at their next use.
+    private static let maximumUnsent = 10_000
+    /// How many handles are given to the engine in a second.
+    private static let perSecond = 500
+
+    /// What the engine said of a handle.
+    enum Exchange {
+        /// It has a newer record.
+        case newer(SealedHandle)
+        /// It has the record of this node, or none.
+        case same
+        /// It cannot be used.
+        case unavailable
+    }
+
+    private let engine: Engine
+    private let outbox: EngineOutbox
+    /// The settings of all nodes together.
+    private let settings: () -> AdmissionSettings
+    private let epochFile: String
+    /// The last handle that was given to an engine that may not have it; `nil` if it has all.
+    private var position: [UInt8]?
+    private var isGiving = false
+    /// Handles that were changed without the engine.
+    private var unsent: Set<Handle> = []
+
+    /// - Parameter state: the node's state directory.
+    init(_ engine: Engine, _ outbox: EngineOutbox, state: String, settings: @escaping () -> AdmissionSettings) {
+        self.engine = engine
+        self.outbox = outbox
+        self.settings = settings
+        epochFile = "\(state)/cluster.epoch"
+    }
+
+    private var calls: HandleCalls { HandleCalls(in: engine.names) }
+
+    /// Gives the engine a record, and asks for a newer one.
+    /// - Parameter name: of the row.
+    func exchange(
+        _ name: [UInt8], _ own: SealedHandle?, _ limits: HandleStore.Limits,
+        isolation: isolated (any Actor)? = #isolation
+    ) async -> Exchange {
+        let shared = own.map {
+            SharedHandle(sequence: $0.sequence, sealed: $0.sealed, state: $0.state.rawValue, time: $0.time)
+        }
+        do throws(EngineProblem) {
+            let reply = try await engine.call(calls.exchange(name, shared, life: own?.life(limits) ?? 0))
+            guard let newer = SharedHandle(reply), let state = HandleEntry.State(rawValue: newer.state) else {
+                return .same
+            }
+            return .newer(
+                SealedHandle(
+                    name: name, sealed: newer.sealed, state: state, time: newer.time, sequence: newer.sequence))
+        } catch {
+            return .unavailable
+        }
+    }
+
+    /// Takes one from the nodes' budget for REGISTER.
+    /// - Returns: milliseconds until there is one; 0 if it was taken, or the node decides alone.
+    func takeRegistration(isolation: isolated (any Actor)? = #isolation) async -> UInt32 {
+        let reply = try? await engine.call(calls.spend(settings(), isRefund: false))
+        return reply?.integer.flatMap { UInt32(exactly: $0) } ?? 0
+    }
+
+    /// Gives back what ``takeRegistration()`` took.
+    func refundRegistration() { outbox.send(calls.spend(settings(), isRefund: true)) }
+
+    /// Says that the phones behind these handles were rung.
+    /// - Parameters:
+    ///   - names: of the rows.
+    ///   - now: Unix time in seconds.
+    func rang(_ names: [[UInt8]], _ limits: HandleStore.Limits, at now: Int64) {
+        for name in names {
+            outbox.send(calls.ring(name, on: HandleEntry.day(of: now), life: SealedHandle.life(limits)))
+        }
+    }
+
+    // MARK: What the engine lacks
+
+    /// Remembers a handle that was changed without the engine.
+    func changed(_ handle: Handle) { if unsent.count < Self.maximumUnsent { unsent.insert(handle) } }
+
+    /// Looks whether the engine may lack handles: it is a new one, or has lost its state.
+    func engineReturned() {
+        let known = try? RegularFile.read(epochFile, atMost: 64, access: .owner)
+        position = known == engine.epoch ? nil : []
+    }
+
+    /// Gives the engine what it lacks. Call this once a second.
+    func secondPassed(_ store: HandleStore, _ limits: HandleStore.Limits, isolation: isolated (any Actor)? = #isolation)
+        async
+    {
+        guard engine.status.isAvailable, !isGiving else { return }
+        isGiving = true
+        defer { isGiving = false }
+        for handle in unsent.prefix(Self.perSecond) {
+            if let own = try? await store.sealed(handle), case .unavailable = await exchange(own.name, own, limits) {
+                return
+            }
+            unsent.remove(handle)
+        }
+        guard let last = position, let rows = try? await store.sealed(after: last, limit: Self.perSecond) else {
+            return
+        }
+        for row in rows {
+            if case .unavailable = await exchange(row.name, row, limits) { return }
+        }
+        // The engine may have returned with another epoch meanwhile.
+        guard position == last else { return }
+        position = rows.last?.name
+        guard position == nil, let epoch = engine.epoch else { return }
+        unlink(epochFile)
+        try? PrivateFile.create(epochFile, holding: epoch)
+    }
+}

@@ -63,6 +63,9 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     private var flushScheduled = false
     /// Whether the peer has sent too many frames.
     private var isFlooded = false
+    /// Whether nghttp2 reads, and calls back.
+    private var isReading = false
+    private var isTerminating = false
     /// When bytes last arrived from the peer.
     private(set) var lastReceived = MonotonicTime.now
 
@@ -139,8 +142,11 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         scheduleFlush()
     }
 
-    /// Sends GOAWAY, then closes the connection.
+    /// Sends GOAWAY, then closes the connection. What the peer still sends is ignored.
     func terminate() {
+        isTerminating = true
+        // Within a callback, nghttp2 would go on to read, and abort the process at the next frame of a wrong size.
+        guard !isReading else { return }
         nghttp2_session_terminate_session(handle, NGHTTP2_NO_ERROR.rawValue)
         scheduleFlush()
     }
@@ -149,11 +155,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
 
     package func stream(_ stream: ByteStream, received bytes: RawSpan) {
         lastReceived = .now
+        isReading = true
         let taken = bytes.withUnsafeBytes {
             nghttp2_session_mem_recv(handle, $0.assumingMemoryBound(to: UInt8.self).baseAddress, $0.count)
         }
+        isReading = false
         guard taken >= 0 else { return fail(isFlooded ? Self.flood : "HTTP/2 error: \(Session.reason(taken))") }
         guard events.sessionShouldAccept(bytes: bytes.byteCount) else { return fail(Self.flood) }
+        if isTerminating { terminate() }
         scheduleFlush()
     }
 

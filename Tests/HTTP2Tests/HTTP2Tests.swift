@@ -54,17 +54,15 @@ private struct Site: Sendable {
 
 private let anyPort = Endpoint.tcp(host: "127.0.0.1", port: 0)
 
-/// Speaks just enough HTTP/2 to flood a client that sends it a request.
-private final class FloodingServer: ByteStreamHandler {
-    private let flood: [UInt8]
+/// Speaks just enough HTTP/2 to answer the first request of a client with any bytes.
+private final class RawServer: ByteStreamHandler {
+    private let answer: [UInt8]
     private var streams: [ByteStream] = []
-    private var isFlooding = false
+    private var hasAnswered = false
+    /// Whether the client has ended a connection.
+    private(set) var hasEnded = false
 
-    /// - Parameter frame: sent repeatedly.
-    init(_ prelude: [UInt8], frame: [UInt8]) {
-        // More frames and more bytes than allowed.
-        flood = prelude + (0..<(6 << 20) / frame.count).flatMap { _ in frame }
-    }
+    init(_ answer: [UInt8]) { self.answer = answer }
 
     func accept(_ stream: ByteStream) {
         stream.handler = self
@@ -76,17 +74,41 @@ private final class FloodingServer: ByteStreamHandler {
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
         // The preface and SETTINGS come first; only the request is longer.
-        guard !isFlooding, bytes.byteCount > 100 else { return }
-        isFlooding = true
-        stream.write(flood)
+        guard !hasAnswered, bytes.byteCount > 100 else { return }
+        hasAnswered = true
+        stream.write(answer)
     }
 
-    func stream(_ stream: ByteStream, ended reason: StreamError) {}
+    func stream(_ stream: ByteStream, ended reason: StreamError) { hasEnded = true }
 }
 
 private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
 
 @Suite struct HTTP2Tests {
+    /// The last response, which ends with HEADERS, with DATA of padding only, with empty DATA, and with a byte.
+    @Test(
+        arguments: [
+            [0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88], okHeaders + [0, 0, 2, 0, 9, 0, 0, 0, 1, 1, 0],
+            okHeaders + [0, 0, 0, 0, 1, 0, 0, 0, 1], okHeaders + [0, 0, 1, 0, 1, 0, 0, 0, 1, 0x20],
+        ] as [[UInt8]])
+    func `a frame of a wrong size after GOAWAY and the last response ends the connection, and not the process`(
+        _ response: [UInt8]
+    ) async throws {
+        let site = try Site()
+        // GOAWAY, the response to stream 1, and a PING without its 8 bytes.
+        let answer = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0] + response + [0, 0, 0, 6, 0, 0, 0, 0, 0]
+        try await LoopDomain(site.loop).run { domain in
+            let server = RawServer(answer)
+            let listener = try Listener(anyPort, on: site.loop, tls: site.serverTLS) { server.accept($0) }
+            let upstream = site.upstream(listener.endpoint)
+            let response = try await upstream.send(
+                request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(20))
+            #expect(response.status == 200)
+            while !server.hasEnded { await domain.loop.sleep(for: .milliseconds(5)) }
+            upstream.close()
+        }
+    }
+
     @Test(
         arguments: [
             // Status 103, each in its own HEADERS frame.
@@ -101,7 +123,8 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
     {
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
-            let server = FloodingServer(prelude, frame: frame)
+            // More frames and more bytes than allowed.
+            let server = RawServer(prelude + (0..<(6 << 20) / frame.count).flatMap { _ in frame })
             let listener = try Listener(anyPort, on: site.loop, tls: site.serverTLS) { server.accept($0) }
             let upstream = site.upstream(listener.endpoint)
             do {

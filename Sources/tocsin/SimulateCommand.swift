@@ -71,7 +71,7 @@ struct SimulateCommand: AsyncParsableCommand {
         }
         let configuration = SimulatedConfiguration(
             endpoints: endpoints, tnp: tnp, http: http, admin: admin, additionalTables: Self.connectProfile)
-        try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
+        try Data((configuration.text + "\n").utf8).write(to: URL(filePath: "\(directory)/tocsin.toml"))
         let phones = [
             Phone.new(.iOS, model: "iPhone 15"), Phone.new(.iOSDev, model: "iPhone 12"),
             Phone.new(.android, model: "Pixel 8"), Phone.new(.iOS, model: "iPhone 16", app: .bisqConnect),

@@ -57,11 +57,23 @@ import Time
     private func admin(
         _ server: RedisServer, _ words: [String], on domain: isolated LoopDomain
     ) async throws -> RedisReply {
+        try await admin(server, [words], on: domain)
+    }
+
+    /// Runs commands on one connection.
+    /// - Returns: the last reply.
+    private func admin(
+        _ server: RedisServer, _ commands: [[String]], on domain: isolated LoopDomain
+    ) async throws -> RedisReply {
         let connection = RedisConnection(try await domain.loop.dial(server.endpoint, timeout: .seconds(5)))
         defer { connection.end(.disconnected("done")) }
-        var command = RedisCommand()
-        for word in words { command.append(word) }
-        return try await connection.call(command)
+        var reply = RedisReply.null
+        for words in commands {
+            var command = RedisCommand()
+            for word in words { command.append(word) }
+            reply = try await connection.call(command)
+        }
+        return reply
     }
 
     @Test func `nodes see each other, and one that stops is gone`() async throws {
@@ -112,6 +124,94 @@ import Time
             while !events.all.contains(.lostState) { await domain.loop.sleep(for: .milliseconds(5)) }
             while !engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(5)) }
             await engine.stop()
+        }
+    }
+
+    /// A port of loopback that was free a moment ago.
+    private func freePort(on domain: isolated LoopDomain) throws -> UInt16 {
+        let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: domain.loop) { $0.close() }
+        guard case .tcp(_, let port) = listener.endpoint else { return 0 }
+        return port
+    }
+
+    @Test func `nodes follow the Sentinels to the next primary, which has the state`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let ports = try (0..<4).map { _ in try freePort(on: domain) }
+            let primary = try RedisServer(["repl-diskless-sync-delay 0"], port: ports[0])
+            let replica = try RedisServer(["replicaof 127.0.0.1 \(ports[0])"], port: ports[1])
+            let sentinel = try RedisServer(sentinelOf: "test", primary: ports[0], port: ports[2])
+            for server in [primary, replica, sentinel] { try await server.start() }
+            var settings = settings(primary)
+            // Nobody listens at the first address.
+            settings.address = .sentinels([.tcp(host: "127.0.0.1", port: ports[3]), sentinel.endpoint])
+            let events = Events()
+            let engine = await engine(settings, events, on: domain)
+            #expect(engine.status.isAvailable)
+            let offered = try await engine.call(
+                .offer,
+                keys: [engine.names.name(.providerToken, of: [1]), engine.names.name(.providerTokenLock, of: [1])],
+                ["id", "sealed", "0", "1200", "3600"].map { Array($0.utf8) })
+            #expect(offered.elements?.first == .bytes(Array("sealed".utf8)))
+            // The Sentinel must know the replica before it can promote it.
+            while try await admin(sentinel, ["SENTINEL", "replicas", "test"], on: domain).elements?.isEmpty != false {
+                await domain.loop.sleep(for: .milliseconds(100))
+            }
+            // WAIT is about the connection's own writes.
+            let commands = [["SET", "written", "last"], ["WAIT", "1", "500"]]
+            while try await admin(primary, commands, on: domain) != .integer(1) {}
+            await primary.kill()
+            while engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(20)) }
+            while !engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(20)) }
+            #expect(!events.all.contains(.lostState))
+            let token = try await engine.call(
+                .token,
+                keys: [engine.names.name(.providerToken, of: [1]), engine.names.name(.providerTokenLock, of: [1])],
+                ["", "2880", "1200"].map { Array($0.utf8) })
+            #expect(token.elements?.first == .bytes(Array("sealed".utf8)))
+            await engine.stop()
+            for server in [replica, sentinel] { await server.stop() }
+        }
+    }
+
+    @Test func `a replica and a Sentinel that does not know the cluster are refused with advice`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let ports = try (0..<3).map { _ in try freePort(on: domain) }
+            let primary = try RedisServer(port: ports[0])
+            let replica = try RedisServer(["replicaof 127.0.0.1 \(ports[0])"], port: ports[1])
+            let sentinel = try RedisServer(sentinelOf: "other", primary: ports[0], port: ports[2])
+            for server in [primary, replica, sentinel] { try await server.start() }
+            #expect(await problem(of: settings(replica), on: domain).contains("replica"))
+            var settings = settings(primary)
+            settings.address = .sentinels([sentinel.endpoint])
+            #expect(await problem(of: settings, on: domain).contains("sentinel monitor test HOST PORT QUORUM"))
+            for server in [replica, primary, sentinel] { await server.stop() }
+        }
+    }
+
+    @Test func `an engine with TLS is used if its certificate is trusted and has its name`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let (authority, other) = (CertificateAuthority(name: "an authority"), CertificateAuthority(name: "another"))
+            let port = try freePort(on: domain)
+            let server = try RedisServer(
+                port: port,
+                identity: authority.issue(subject: "engine", purpose: .server(names: ["127.0.0.1"])))
+            try await server.start()
+            var settings = settings(server)
+            settings.tls = try TLSContext.client(extraAuthorities: authority.pem, applicationProtocol: nil)
+            let trusted = await problem(of: settings, on: domain)
+            #expect(trusted == "none")
+            settings.tls = try TLSContext.client(extraAuthorities: other.pem, applicationProtocol: nil)
+            let untrusted = await problem(of: settings, on: domain)
+            #expect(untrusted.hasSuffix("TLS: self-signed certificate in certificate chain"))
+            settings.tls = try TLSContext.client(extraAuthorities: authority.pem, applicationProtocol: nil)
+            settings.address = .direct(.tcp(host: "localhost", port: port))
+            let misnamed = await problem(of: settings, on: domain)
+            #expect(misnamed.hasSuffix("TLS: hostname mismatch"))
+            // Without TLS, the node learns nothing but that the server does not speak its protocol.
+            settings.address = .direct(server.endpoint)
+            settings.tls = nil
+            #expect(await problem(of: settings, on: domain) != "none")
+            await server.stop()
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import FoundationEssentials
 import Glibc
@@ -31,22 +32,50 @@ package final class RedisServer: Sendable {
 
     /// The directory with the server's files.
     package let directory: String
+    /// The address of the server: a port on loopback, or a unix socket.
+    package let endpoint: Endpoint
     private let settings: [String]
+    private let options: [String]
     private let process = Mutex(Process())
-    /// The address of the server: a unix socket, which no other machine can reach.
-    package var endpoint: Endpoint { .unix(path: "\(directory)/redis") }
 
-    /// A server that does not run yet.
-    /// - Parameter settings: further lines of its configuration.
-    package init(_ settings: [String] = []) throws {
+    private init(_ options: [String] = [], port: UInt16?, settings: (_ directory: String) throws -> [String]) throws {
         var template = Array("/tmp/tocsin-redis-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw StartError(description: String(cString: strerror(errno))) }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
-        self.settings =
+        endpoint = port.map { .tcp(host: "127.0.0.1", port: $0) } ?? .unix(path: "\(directory)/redis")
+        self.options = options
+        self.settings = ["dir \(directory)", "bind 127.0.0.1"] + (try settings(directory))
+    }
+
+    /// A server that does not run yet.
+    /// - Parameters:
+    ///   - settings: further lines of its configuration.
+    ///   - port: on loopback; `nil` for a unix socket, which no other machine can reach.
+    ///   - identity: the server's certificate, if its port speaks TLS.
+    package convenience init(_ settings: [String] = [], port: UInt16? = nil, identity: CertifiedKey? = nil) throws {
+        try self.init(port: port) { directory in
+            let own = ["save \"\"", "appendonly yes", "maxmemory-policy noeviction"] + settings
+            guard let port else { return own + ["port 0", "unixsocket \(directory)/redis", "unixsocketperm 700"] }
+            guard let identity else { return own + ["port \(port)"] }
+            try Data(identity.certificates).write(to: URL(filePath: "\(directory)/certificate.pem"))
+            try identity.privateKey.withBytes { key in
+                try Data(key.withUnsafeBytes { Array($0) }).write(to: URL(filePath: "\(directory)/key.pem"))
+            }
+            return own + [
+                "port 0", "tls-port \(port)", "tls-cert-file \(directory)/certificate.pem",
+                "tls-key-file \(directory)/key.pem", "tls-auth-clients no",
+            ]
+        }
+    }
+
+    /// A Sentinel that watches a primary on loopback, and does not run yet. A single one decides on a failover.
+    package convenience init(sentinelOf cluster: String, primary: UInt16, port: UInt16) throws {
+        try self.init(["--sentinel"], port: port) { _ in
             [
-                "dir \(directory)", "port 0", "unixsocket \(directory)/redis", "unixsocketperm 700", "save \"\"",
-                "appendonly yes", "maxmemory-policy noeviction",
-            ] + settings
+                "port \(port)", "sentinel monitor \(cluster) 127.0.0.1 \(primary) 1",
+                "sentinel down-after-milliseconds \(cluster) 1000", "sentinel failover-timeout \(cluster) 5000",
+            ]
+        }
     }
 
     deinit { try? FileManager.default.removeItem(atPath: directory) }
@@ -60,7 +89,7 @@ package final class RedisServer: Sendable {
         let program = "\(directory)/redis-server"
         try? FileManager.default.removeItem(atPath: program)
         try FileManager.default.createSymbolicLink(atPath: program, withDestinationPath: Self.program)
-        let child = ChildProcess(program, [file]) { [weak self] event in self?.observe(event) }
+        let child = ChildProcess(program, [file] + options) { [weak self] event in self?.observe(event) }
         process.withLock { $0.child = child }
         let deadline = ContinuousClock.now + Self.startTimeout
         while !process.withLock({ $0.isReady }) {
@@ -79,7 +108,9 @@ package final class RedisServer: Sendable {
             case .started(let pid): process.pid = pid
             case .line(let line):
                 process.lines = process.lines.suffix(20) + [line]
-                if line.contains("eady to accept connections") { process.isReady = true }
+                if line.contains("eady to accept connections") || line.contains("+monitor master") {
+                    process.isReady = true
+                }
             case .terminated: process.hasEnded = true
             }
         }

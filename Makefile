@@ -8,7 +8,7 @@ RUNTIME := tor
 # The engine of a cluster, for tests.
 ENGINE := redis-tools
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
-  zbar-tools default-jdk-headless prometheus chromium $(ENGINE)
+  zbar-tools default-jdk-headless prometheus chromium onionbalance $(ENGINE)
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
   libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java
@@ -28,7 +28,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: demo-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -44,6 +44,7 @@ help:
 	@echo "make screenshots  pictures of the demo and the dashboard, for Docs/images"
 	@echo "make bench        compares the node with h2load and nghttpx"
 	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
+	@echo "make soak-cluster three nodes with tors in network namespaces, killed, cut off and upgraded: OLD=program"
 	@echo "make flood        honest senders beside hostile circuits"
 	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
 	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
@@ -177,6 +178,14 @@ soak: packages
 	.build/release/tocsin-bench soak --envelopes $(SOAK)
 	.build/release/tocsin-bench crash --kills $(KILLS)
 	.build/release/tocsin-bench bulkhead
+
+# The nodes start with the program OLD, if it is set, and are upgraded.
+soak-cluster: packages
+	$(call install,$(ENGINE) iproute2 procps)
+	$(release-bench)
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	$$sudo .build/release/tocsin-bench cluster --namespaces --envelopes $(SOAK) --kills $(KILLS) \
+	  $(if $(OLD),--old $(OLD))
 
 flood: packages
 	$(release-bench)

@@ -128,7 +128,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     /// Uses a connection until it fails.
     private func use(_ connection: RedisConnection, _ epoch: [UInt8]) async -> RedisError {
         let error = await withCheckedContinuation { continuation in
-            connection.onEnd = { continuation.resume(returning: $0) }
+            connection.whenEnded { continuation.resume(returning: $0) }
             // The engine is available from the first reply on.
             self.connection = connection
             if let known = self.epoch, known != epoch { report(.lostState) }
@@ -168,6 +168,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
 
     package func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
         switch reply {
+        // The next sign of life comes soon enough.
+        case .failure(.tooManyWaiting): break
         case .failure(let error): connection?.end(error)
         case .success(let reply):
             guard let membership = Membership(reply), let sent = heartbeatSent else {

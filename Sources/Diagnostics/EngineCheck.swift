@@ -15,6 +15,8 @@ struct EngineCheck {
     let address: String
     /// Whether other machines could read what the nodes and the engine send to each other.
     let isExposed: Bool
+    /// The number of nodes in the cluster, according to the configuration.
+    let configuredNodes: Int
     let facts: EngineFacts
 
     var findings: [Finding] {
@@ -36,6 +38,11 @@ struct EngineCheck {
         add(
             isExposed, .warning,
             "connections to the engine are not encrypted: set cluster.tls = true, unless the network between the machines is"
+        )
+        let alive = facts.membership.members.count { $0.isAlive }
+        add(
+            alive > configuredNodes, .failed,
+            "\(alive) nodes live, but cluster.nodes is \(configuredNodes): without the engine, they would together exceed the rates. Set it to \(alive) on all nodes"
         )
         let offset = facts.clockOffset
         add(
@@ -87,6 +94,7 @@ extension NodeCheck {
             return EngineCheck(
                 address: endpoints.map { "\($0)" }.joined(separator: ", "),
                 isExposed: !settings.usesTLS && !endpoints.allSatisfy(\.isLocal),
+                configuredNodes: settings.nodes,
                 facts: try await EngineFacts.ask(settings.engineSettings(in: configuration), on: loop)
             ).findings
         } catch let error as ConfigurationError {

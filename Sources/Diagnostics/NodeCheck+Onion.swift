@@ -54,7 +54,26 @@ extension NodeCheck {
             settings.selected = onion.name
             findings += await self.onion(settings, through: tor, isWanted: isWanted)
         }
-        return findings
+        settings.selected = nil
+        return findings + (await onionBalance(settings, through: tor, isWanted: isWanted))
+    }
+
+    /// Connects to the node, or another of its cluster, by the address of their OnionBalance.
+    private func onionBalance(_ settings: TorSettings, through tor: Endpoint, isWanted: Bool) async -> [Finding] {
+        guard let address = settings.onionBalance, let port = settings.tnpPorts.first else { return [] }
+        if case .present(_, isOpen: false) = OnionState(settings) {
+            return [
+                Finding(
+                    .onion, "\(address)", .failed,
+                    "OnionBalance cannot lead to an onion that only authorised clients can use: revoke all clients, or"
+                        + " remove tor.onionbalance and give clients the list of all nodes")
+            ]
+        }
+        return [
+            await reach(
+                .tcp(host: "\(address)", port: port), through: tor, isOpen: true, isWanted: isWanted,
+                remedy: "check that onionbalance runs, and lists the addresses of all nodes")
+        ]
     }
 
     private func onion(_ settings: TorSettings, through tor: Endpoint, isWanted: Bool) async -> [Finding] {
@@ -80,12 +99,18 @@ extension NodeCheck {
             guard let port = settings.tnpPorts.first(where: { ports?.contains($0) ?? true }) else { return [] }
             show("connecting to the node through tor; this may take a minute …")
             return [
-                await reach(.tcp(host: "\(address)", port: port), through: tor, isOpen: isOpen, isWanted: isWanted)
+                await reach(
+                    .tcp(host: "\(address)", port: port), through: tor, isOpen: isOpen, isWanted: isWanted,
+                    remedy:
+                        "check that the descriptor is published (tocsin onion show), and the messages about tor in the"
+                        + " node's log")
             ]
         }
     }
 
-    private func reach(_ onion: Endpoint, through tor: Endpoint, isOpen: Bool, isWanted: Bool) async -> Finding {
+    private func reach(
+        _ onion: Endpoint, through tor: Endpoint, isOpen: Bool, isWanted: Bool, remedy: String
+    ) async -> Finding {
         // Random credentials make tor build new circuits and fetch the descriptor again instead of using its caches.
         let label = SOCKS5.Credentials(user: "tocsin-check", password: "\(UInt64.random(in: 0...UInt64.max))")
         do {
@@ -106,8 +131,7 @@ extension NodeCheck {
             }
             return Finding(
                 .onion, "\(onion)", .failed,
-                "cannot be reached through tor (\(error)): check that the descriptor is published (tocsin onion show), and"
-                    + " the messages about tor in the node's log")
+                "cannot be reached through tor (\(error)): \(remedy)")
         }
     }
 }

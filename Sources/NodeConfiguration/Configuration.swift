@@ -41,6 +41,8 @@ package struct Configuration: Sendable {
         package var proofOfWork: Bool
         /// Maximum concurrent streams of one circuit.
         package var maxStreams: Int
+        /// The address of an OnionBalance that also leads to the onion.
+        package var onionBalance: OnionAddress?
         /// The further onions of the node's own tor.
         package var onions: [TorSettings.Onion] = []
         /// Whether the node's own tor has a SOCKS port, for upstream nodes and the canary.
@@ -54,6 +56,7 @@ package struct Configuration: Sendable {
             settings.externalServiceDirectory = onionDirectory
             settings.enablesProofOfWork = proofOfWork
             settings.maxStreams = UInt16(maxStreams)
+            settings.onionBalance = onionBalance
             settings.onions = onions
             settings.hasSOCKSPort = hasSOCKSPort
             return settings
@@ -404,7 +407,15 @@ package struct Configuration: Sendable {
             maxStreams: try tor.integer(
                 "max_streams", in: 1...65_535, default: 64,
                 "Maximum streams per circuit; tor closes a circuit that opens more"))
-
+        if let text = try tor.string(
+            "onionbalance", expected: "an onion address",
+            "Address of an OnionBalance that also leads to this node; see cluster.md. With an external tor, set it up there"
+        ) {
+            guard let address = OnionAddress(text) else {
+                throw tor.problem("onionbalance", "must be an onion address of version 3, like \"ADDRESS.onion\"")
+            }
+            self.tor.onionBalance = address
+        }
         self.tor.onions = try Self.onions(tor, http: self.listen.http)
 
         let limits = try root.table(

@@ -33,8 +33,7 @@ package final class RedisConnection: ByteStreamHandler, TurnEndHandler {
     private var timer: Timer?
     /// Why the connection has ended; `nil` before that.
     package private(set) var failure: RedisError?
-    /// Called once when the connection has ended, after the errors of all commands that wait.
-    package var onEnd: ((RedisError) -> Void)?
+    private var onEnd: ((RedisError) -> Void)?
 
     /// Takes over a stream that has just connected, and is paused.
     package init(_ stream: ByteStream) {
@@ -45,6 +44,12 @@ package final class RedisConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     deinit { stream.close() }
+
+    /// Calls `body` once when the connection has ended, after the errors of all commands that wait; at once if it has
+    /// ended already.
+    package func whenEnded(_ body: @escaping (RedisError) -> Void) {
+        if let failure { body(failure) } else { onEnd = body }
+    }
 
     /// The number of commands that wait for their replies.
     package var waitingCount: Int { waiting.count }

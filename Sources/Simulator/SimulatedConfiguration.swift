@@ -12,6 +12,8 @@ package struct SimulatedConfiguration {
     /// Where the node's admin port is, if it has one.
     var admin: String?
     var circuitIDs = false
+    /// The lines of `[tor]`.
+    var tor = "managed = false"
     var logLevel = "info"
     /// Further tables, in TOML.
     var additionalTables = ""
@@ -21,7 +23,8 @@ package struct SimulatedConfiguration {
     package init(
         endpoints: SimulatedServices.Endpoints, state: String = "state", tnp: String, http: String? = nil,
         admin: String? = nil,
-        circuitIDs: Bool = false, logLevel: String = "info", additionalTables: String = ""
+        circuitIDs: Bool = false, tor: String = "managed = false", logLevel: String = "info",
+        additionalTables: String = ""
     ) {
         self.endpoints = endpoints
         self.state = state
@@ -29,23 +32,30 @@ package struct SimulatedConfiguration {
         self.http = http
         self.admin = admin
         self.circuitIDs = circuitIDs
+        self.tor = tor
         self.logLevel = logLevel
         self.additionalTables = additionalTables
     }
 
     /// Tables with limits that are never reached, for tests and benchmarks of anything but the limits. The text ends
     /// within `[limits]`, so that more of its keys can follow.
-    package static let unlimitedRates: String = {
-        let rates = ["device", "circuit", "app", "node", "unproven", "http", "http_unproven", "abuse", "control"]
-            .map { "\($0)_burst = 10000000\n\($0)_per_minute = 1000000000" }.joined(separator: "\n")
+    package static let unlimitedRates = unlimitedRates(except: [:])
+
+    /// As ``unlimitedRates``, but with these rates for some keys of `[limits]`.
+    package static func unlimitedRates(except limited: [String: (burst: Int, perMinute: Int)]) -> String {
+        let keys = ["device", "circuit", "app", "node", "unproven", "http", "http_unproven", "abuse", "control"]
+        let rates = keys.map { key in
+            let rate = limited[key] ?? (burst: 10_000_000, perMinute: 1_000_000_000)
+            return "\(key)_burst = \(rate.burst)\n\(key)_per_minute = \(rate.perMinute)"
+        }
         return """
             [puzzle]
             mode = "off"
             [limits]
-            \(rates)
+            \(rates.joined(separator: "\n"))
             connections_per_circuit = 10000
             """
-    }()
+    }
 
     /// The configuration as TOML.
     package var text: String {
@@ -62,7 +72,7 @@ package struct SimulatedConfiguration {
         circuit_ids = \(circuitIDs)
 
         [tor]
-        managed = false
+        \(tor)
 
         [[app]]
         name = "bisq"

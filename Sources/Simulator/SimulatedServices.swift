@@ -19,6 +19,8 @@ package actor SimulatedServices {
         package var topic: String
         /// The FCM project id of Bisq's app.
         package var projectID: String
+        /// The address to listen on.
+        package var host = "127.0.0.1"
         /// The ports to listen on: APNs production, APNs development, FCM; 0 selects a free port.
         package var ports: (production: UInt16, development: UInt16, fcm: UInt16)
         /// The seed of the random choice of the requests that fail: the same seed and the same requests give the same
@@ -28,11 +30,13 @@ package actor SimulatedServices {
         /// Creates options.
         /// - Parameters: as the properties of the same names.
         package init(
-            directory: String, topic: String = PhoneApp.bisq.topic, projectID: String = PhoneApp.bisq.projectID,
+            directory: String, host: String = "127.0.0.1", topic: String = PhoneApp.bisq.topic,
+            projectID: String = PhoneApp.bisq.projectID,
             ports: (production: UInt16, development: UInt16, fcm: UInt16) = (0, 0, 0),
             seed: UInt64 = UInt64.random(in: .min ... .max)
         ) {
             self.directory = directory
+            self.host = host
             self.topic = topic
             self.projectID = projectID
             self.ports = ports
@@ -111,7 +115,7 @@ package actor SimulatedServices {
         func instance(_ service: any PushService, port: UInt16, asksClients: Bool) throws -> Instance {
             let faulty = FaultyService(service, registry: registry, loop: loop, seed: seeds.next(), now: clock)
             let server = try Server(
-                on: .tcp(host: "127.0.0.1", port: port), loop: loop,
+                on: .tcp(host: options.host, port: port), loop: loop,
                 tls: try certificates.context(.good, requestsClientCertificate: asksClients), handler: faulty)
             return Instance(service: faulty, server: server, asksClients: asksClients)
         }

@@ -186,6 +186,11 @@ package actor ManagedTor {
             throw OnionFileError.system(action: "set mode 0700 on", path: settings.directory, errno: errno)
         }
         for onion in settings.onions where onion.isClosed { try close(onion) }
+        for service in services {
+            guard let file = service.onionBalanceFile else { continue }
+            try OnionFile.makeDirectory(service.directory)
+            try OnionFile.replace(file.path, with: Array(file.text.utf8).span.bytes)
+        }
         try OnionFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
     }
 

@@ -18,6 +18,13 @@ package struct TorConfiguration: Equatable, Sendable {
         package let directory: String
         /// Its ports and their targets.
         package let ports: [Port]
+        /// The address of an OnionBalance, whose introductions the service also accepts.
+        var onionBalance: OnionAddress?
+
+        /// The file in ``directory`` in which tor reads the address of an OnionBalance, and its content.
+        var onionBalanceFile: (path: String, text: String)? {
+            onionBalance.map { ("\(directory)/ob_config", "MasterOnionAddress \($0)\n") }
+        }
     }
 
     /// Number of introduction points: more than tor's default of 3, so that flooding one does not cut off the onion.
@@ -108,6 +115,7 @@ package struct TorConfiguration: Equatable, Sendable {
             "HiddenServiceEnableIntroDoSRatePerSec 25",
             "HiddenServiceEnableIntroDoSBurstPerSec 200",
         ]
+        if service.onionBalance != nil { lines.append("HiddenServiceOnionBalanceInstance 1") }
         if hasProofOfWork {
             lines += [
                 "HiddenServicePoWDefensesEnabled \(settings.enablesProofOfWork ? 1 : 0)",
@@ -184,6 +192,8 @@ extension TorSettings {
                     (tnpPorts.contains(port) ? tnp : http).map { TorConfiguration.Port(number: port, target: $0) }
                 })
         }
-        return [TorConfiguration.Service(directory: "\(directory)/onion", ports: ports(tnp: tnp, http: http))] + further
+        let first = TorConfiguration.Service(
+            directory: "\(directory)/onion", ports: ports(tnp: tnp, http: http), onionBalance: onionBalance)
+        return [first] + further
     }
 }

@@ -42,6 +42,9 @@ package struct TorSettings: Equatable, Sendable {
     /// Whether tor has a SOCKS port for this node: a socket that only the node's user can open.
     package var hasSOCKSPort = false
 
+    /// The address of an OnionBalance that also leads to the first onion; `nil` if there is none.
+    package var onionBalance: OnionAddress?
+
     /// The further onions.
     package var onions: [Onion] = []
     /// The name of the further onion that ``serviceDirectory`` is about; `nil` for the first onion.

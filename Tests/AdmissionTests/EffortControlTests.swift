@@ -251,6 +251,15 @@ import Testing
         #expect(control.effort == 4 * minimum)
     }
 
+    @Test func `setting the same settings again does not forget refusals`() {
+        var control = makeControl()
+        control.count(refused: 100, paid: 0)
+        let settings = control.settings
+        control.settings = settings
+        control.step(to: start + .seconds(2))
+        #expect(control.effort == minimum)
+    }
+
     @Test func `the largest values do not overflow`() {
         var control = EffortControl(.init(mode: .always, least: .max, most: .max), now: start)
         #expect(control.effort == .max)

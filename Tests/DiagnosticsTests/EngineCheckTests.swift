@@ -9,7 +9,7 @@ import Testing
 @Suite struct EngineCheckTests {
     private func findings(
         _ information: [String: String] = [:], offset: Duration = .zero, isExposed: Bool = false,
-        absence: Int64 = 1000
+        absence: Int64 = 1000, configuredNodes: Int = 2, nodes: Int = 1
     ) throws -> [Finding] {
         let good = [
             "redis_version": "7.0.15", "maxmemory_policy": "noeviction", "aof_enabled": "1", "connected_slaves": "1",
@@ -18,9 +18,9 @@ import Testing
             .bytes(Array("one".utf8)), .integer(absence), .bytes(Array("00ff 1.2.3".utf8)),
         ])
         let membership = try #require(
-            Membership(.array([.bytes(Array("1700000000000000".utf8)), .array([node])])))
+            Membership(.array([.bytes(Array("1700000000000000".utf8)), .array(Array(repeating: node, count: nodes))])))
         return EngineCheck(
-            address: "unix:/run/redis", isExposed: isExposed,
+            address: "unix:/run/redis", isExposed: isExposed, configuredNodes: configuredNodes,
             facts: EngineFacts(
                 information: good.merging(information) { $1 }, membership: membership, clockOffset: offset)
         ).findings
@@ -57,6 +57,15 @@ import Testing
     func `clocks that differ are named`(seconds: Int64) throws {
         let found = try findings(offset: .seconds(seconds))
         #expect(found.contains { $0.grade == .warning && $0.text.contains("by \(seconds) s") })
+    }
+
+    @Test func `more nodes than configured are named`() throws {
+        #expect(try findings(configuredNodes: 2, nodes: 2).allSatisfy { $0.grade == .ok })
+        let found = try findings(configuredNodes: 2, nodes: 3)
+        #expect(found.contains { $0.grade == .failed && $0.text.contains("Set it to 3 on all nodes") })
+        // A node that has ended does not count.
+        let former = try findings(absence: 60_000, configuredNodes: 2, nodes: 3)
+        #expect(!former.contains { $0.grade == .failed })
     }
 
     @Test func `an absent node is named`() throws {

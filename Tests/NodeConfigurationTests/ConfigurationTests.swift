@@ -646,6 +646,18 @@ import Testing
         #expect(!direct.tor.hasSOCKSPort)
     }
 
+    @Test func `the address of an OnionBalance must be valid`() throws {
+        let address = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion"
+        let text =
+            "[tor]\nonionbalance = \"\(address)\"\n"
+            + apple("key_file = \"a.p8\"\nkey_id = \"ABC123DEFG\"\nteam_id = \"DEF123GHIJ\"")
+        let tor = try Configuration(text: text, file: file).tor
+        #expect(tor.settings(state: "/s").onionBalance.map { "\($0)" } == address)
+        #expect(
+            problem(in: text.replacing("25njq", with: "25njp"))?.description.contains(
+                "tor.onionbalance: must be an onion address of version 3") == true)
+    }
+
     @Test func `the node's tor may serve further onions`() throws {
         let text = """
             [listen]

@@ -57,6 +57,19 @@ import Time
         }
     }
 
+    @Test func `the end of a connection is reported once, also to those who ask later`() async throws {
+        try await withConnection { connection, server, domain in
+            let errors = Errors()
+            connection.whenEnded { errors.all.append($0) }
+            await server.kill()
+            while errors.all.isEmpty { await domain.loop.sleep(for: .milliseconds(1)) }
+            connection.whenEnded { errors.all.append($0) }
+            #expect(errors.all.count == 2 && errors.all[0] == errors.all[1])
+        }
+    }
+
+    private final class Errors { var all: [RedisError] = [] }
+
     @Test func `an error of the server concerns its command only, and repeats no argument`() async throws {
         try await withConnection { connection, _, _ in
             #expect(
@@ -86,7 +99,7 @@ import Time
         try await withConnection { connection, server, domain in
             let last = Last()
             var end: RedisError?
-            connection.onEnd = { end = $0 }
+            connection.whenEnded { end = $0 }
             connection.send(RedisCommand("BLPOP", "nothing", "0"), for: last)
             await server.kill()
             while end == nil { await domain.loop.sleep(for: .milliseconds(1)) }

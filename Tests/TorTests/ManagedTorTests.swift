@@ -11,13 +11,13 @@ import Testing
 /// The node's own tor, in a private network on loopback.
 @Suite(.serialized) struct ManagedTorTests {
     /// Whether tor and tor-gencert are installed; a private network needs both.
-    private static var hasTor: Bool {
+    static var hasTor: Bool {
         let path = ProcessInfo.processInfo.environment["PATH"]
         return TorSettings.isInstalled("tor", path: path) && TorSettings.isInstalled("tor-gencert", path: path)
     }
 
     /// Holds the last reported status.
-    private final class Watch: Sendable {
+    final class Watch: Sendable {
         private let last = Mutex(TorStatus())
 
         var status: TorStatus { last.withLock { $0 } }
@@ -35,15 +35,16 @@ import Testing
         }
     }
 
-    /// Echoes what it receives.
-    private final class Echo: ByteStreamHandler {
+    /// Greets with a line, if it has one, and echoes what it receives.
+    final class Echo: ByteStreamHandler {
         private var listener: Listener?
         private var streams: [ByteStream] = []
 
-        init(at endpoint: Endpoint, on loop: EventLoop) throws {
+        init(at endpoint: Endpoint, greeting: String = "", on loop: EventLoop) throws {
             listener = try Listener(endpoint, on: loop) { [unowned self] stream in
                 stream.handler = self
                 streams.append(stream)
+                stream.write(Array(greeting.utf8))
             }
         }
 
@@ -59,8 +60,8 @@ import Testing
     }
 
     /// Sends a line through the onion.
-    /// - Returns: the two lines that come back: tor's PROXY line, and the line that was sent.
-    private func send(to onion: OnionAddress, through socks: Endpoint, on loop: EventLoop) async throws -> [String] {
+    /// - Returns: the first two lines that come back, usually tor's PROXY line and the line that was sent.
+    func send(to onion: OnionAddress, through socks: Endpoint, on loop: EventLoop) async throws -> [String] {
         // New credentials for each try, so that tor does not reuse a circuit.
         let credentials = SOCKS5.Credentials(user: "test", password: UUID().uuidString)
         return try await LoopDomain(loop).run { domain in
@@ -86,7 +87,7 @@ import Testing
         return try await send(to: onion, through: access.socks, on: loop)
     }
 
-    private func tell(_ control: Endpoint, _ command: String, on loop: EventLoop) async throws {
+    func tell(_ control: Endpoint, _ command: String, on loop: EventLoop) async throws {
         try await LoopDomain(loop).run { domain in
             _ = try await TorControl.open(control, on: domain.loop).send(command)
         }
@@ -114,7 +115,7 @@ import Testing
     }
 
     /// Makes the keys of an onion with a tor that does not use the network.
-    private func makeKeys(in directory: String) async throws -> String {
+    func makeKeys(in directory: String) async throws -> String {
         let service = "\(directory)/onion"
         let process = ChildProcess(
             "tor",
@@ -375,7 +376,7 @@ import Testing
     }
 
     /// Holds an object that must be created and released on a loop.
-    private final class LoopBound<Value>: @unchecked Sendable {
+    final class LoopBound<Value>: @unchecked Sendable {
         // Unchecked: created and released on the loop, and not used in between.
         private var value: Value?
         init(_ value: Value) { self.value = value }

@@ -64,6 +64,29 @@ import Testing
         #expect(!lines.contains("SocksPort 0"))
     }
 
+    @Test func `the onion accepts the introductions of an OnionBalance`() throws {
+        let address = try #require(OnionAddress(publicKey: [UInt8](repeating: 9, count: 32)))
+        var settings = TorSettings(isManaged: true, directory: "/var/lib/tocsin/tor")
+        settings.onions = [.init(name: try ClientName("second"), ports: [7077], isClosed: false)]
+        let option = "HiddenServiceOnionBalanceInstance 1"
+        func services() -> [TorConfiguration.Service] { settings.services(tnp: Self.target, http: nil) }
+        func options() throws -> [String] {
+            lines(try TorConfiguration(settings, services: services(), controller: 42, hasProofOfWork: true).text)
+                .filter { $0.hasPrefix("HiddenServiceDir ") || $0 == option }
+        }
+        #expect(try !options().contains(option))
+        settings.onionBalance = address
+        // It is an option of the first onion only.
+        #expect(
+            try options() == [
+                #"HiddenServiceDir "/var/lib/tocsin/tor/onion""#, option,
+                #"HiddenServiceDir "/var/lib/tocsin/tor/onion-second""#,
+            ])
+        #expect(
+            services().map { $0.onionBalanceFile?.text } == ["MasterOnionAddress \(address)\n", nil])
+        #expect(services().first?.onionBalanceFile?.path == "/var/lib/tocsin/tor/onion/ob_config")
+    }
+
     @Test func `the torrc omits proof of work if tor was built without it`() throws {
         #expect(try !text(hasProofOfWork: false).contains("PoW"))
     }

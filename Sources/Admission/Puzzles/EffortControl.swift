@@ -88,6 +88,7 @@ package struct EffortControl: Sendable {
     /// The current settings. Setting them clamps ``effort``; ``tick(queue:now:)`` does not report that change.
     package var settings: Settings {
         didSet {
+            guard settings != oldValue else { return }
             effort = clamped(UInt64(effort))
             tally = Tally()
         }

@@ -32,28 +32,34 @@ package final class RedisServer: Sendable {
 
     /// The directory with the server's files.
     package let directory: String
-    /// The address of the server: a port on loopback, or a unix socket.
+    /// The address of the server: a port, or a unix socket.
     package let endpoint: Endpoint
     private let settings: [String]
     private let options: [String]
     private let process = Mutex(Process())
 
-    private init(_ options: [String] = [], port: UInt16?, settings: (_ directory: String) throws -> [String]) throws {
+    private init(
+        _ options: [String] = [], host: String = "127.0.0.1", port: UInt16?,
+        settings: (_ directory: String) throws -> [String]
+    ) throws {
         var template = Array("/tmp/tocsin-redis-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw StartError(description: String(cString: strerror(errno))) }
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
-        endpoint = port.map { .tcp(host: "127.0.0.1", port: $0) } ?? .unix(path: "\(directory)/redis")
+        endpoint = port.map { .tcp(host: host, port: $0) } ?? .unix(path: "\(directory)/redis")
         self.options = options
-        self.settings = ["dir \(directory)", "bind 127.0.0.1"] + (try settings(directory))
+        self.settings = ["dir \(directory)", "bind \(host)", "protected-mode no"] + (try settings(directory))
     }
 
     /// A server that does not run yet.
     /// - Parameters:
     ///   - settings: further lines of its configuration.
-    ///   - port: on loopback; `nil` for a unix socket, which no other machine can reach.
+    ///   - host: the address to listen on: on loopback, or in a network namespace.
+    ///   - port: on `host`; `nil` for a unix socket, which no other machine can reach.
     ///   - identity: the server's certificate, if its port speaks TLS.
-    package convenience init(_ settings: [String] = [], port: UInt16? = nil, identity: CertifiedKey? = nil) throws {
-        try self.init(port: port) { directory in
+    package convenience init(
+        _ settings: [String] = [], host: String = "127.0.0.1", port: UInt16? = nil, identity: CertifiedKey? = nil
+    ) throws {
+        try self.init(host: host, port: port) { directory in
             let own = ["save \"\"", "appendonly yes", "maxmemory-policy noeviction"] + settings
             guard let port else { return own + ["port 0", "unixsocket \(directory)/redis", "unixsocketperm 700"] }
             guard let identity else { return own + ["port \(port)"] }
@@ -115,6 +121,9 @@ package final class RedisServer: Sendable {
             }
         }
     }
+
+    /// The server's process; `nil` before its start.
+    package var pid: Int32? { process.withLock { $0.pid } }
 
     /// Stops the server as its operator would.
     package func stop() async { await process.withLock { $0.child }?.terminate() }

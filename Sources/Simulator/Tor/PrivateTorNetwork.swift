@@ -23,16 +23,23 @@ package actor PrivateTorNetwork {
     /// Number of relays in addition to the authority. With fewer than four, startup is less reliable.
     private static let relayCount = 4
     private static let timeout = Duration.seconds(90)
-    private static let votingInterval = 1800
 
+    private let votingInterval: Int
+    private let host: String
     private let directory: String
     private let ports = PortReservations()
     private var nodes: [TorNode] = []
     private var authorityLine = ""
 
     /// Creates a network that is not started yet.
+    /// - Parameters:
+    ///   - host: the address of the relays: on loopback, or in a network namespace.
+    ///   - votingInterval: the seconds between two consensuses. Keys of descriptors change every 24 intervals: by
+    ///     default not in the life of a network.
     /// - Throws: ``TorError``.
-    package init(on loop: EventLoop) throws {
+    package init(host: String = "127.0.0.1", votingInterval: Int = 1800, on loop: EventLoop) throws {
+        self.host = host
+        self.votingInterval = votingInterval
         self.loop = loop
         // A short path, because the path of a unix socket is limited.
         var template = Array("/tmp/tocsin-tor-XXXXXX".utf8CString)
@@ -63,6 +70,9 @@ package actor PrivateTorNetwork {
 
     /// The torrc lines with which another tor joins the network, once it is running.
     package var memberTorrcLines: [String] { TorNode.isolatedLines + [authorityLine] }
+
+    /// The control port of the tor that serves the network's onion.
+    package nonisolated var serviceControl: Endpoint { .unix(path: "\(directory)/service/ctl") }
 
     /// The control port of the network's client.
     package nonisolated var clientControl: Endpoint { .unix(path: "\(directory)/client/ctl") }
@@ -95,7 +105,7 @@ package actor PrivateTorNetwork {
             relays.append(
                 try add(
                     "relay\(index)",
-                    ["SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(try ports.reserve())"] + Self.relayLines))
+                    ["SocksPort 0", "Address \(host)", "ORPort \(host):\(try ports.reserve())"] + Self.relayLines))
         }
         for relay in relays {
             // Prevents requests for a consensus that does not exist yet: each failure lengthens the pause before the
@@ -149,13 +159,13 @@ package actor PrivateTorNetwork {
         let orPort = try ports.reserve()
         let directoryPort = try ports.reserve()
         // Schedules the first vote half an interval ahead; bringUp then moves it forward.
-        let farOffset = (Int(time(nil)) + Self.votingInterval / 2) % Self.votingInterval
-        let interval = Self.votingInterval
+        let interval = votingInterval
+        let farOffset = (Int(time(nil)) + interval / 2) % interval
         let node = try add(
             "authority",
             [
-                "SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:\(orPort)",
-                "DirPort 127.0.0.1:\(directoryPort)", "AuthoritativeDirectory 1", "V3AuthoritativeDirectory 1",
+                "SocksPort 0", "Address \(host)", "ORPort \(host):\(orPort)",
+                "DirPort \(host):\(directoryPort)", "AuthoritativeDirectory 1", "V3AuthoritativeDirectory 1",
                 "TestingV3AuthInitialVotingInterval \(interval)", "TestingV3AuthInitialVoteDelay 2",
                 "TestingV3AuthInitialDistDelay 2", "TestingV3AuthVotingStartOffset \(farOffset)",
                 "V3AuthVotingInterval \(interval)", "V3AuthVoteDelay 2", "V3AuthDistDelay 2",
@@ -170,7 +180,7 @@ package actor PrivateTorNetwork {
             [
                 "--create-identity-key", "--passphrase-fd", "0", "-i", "\(keys)/authority_identity_key", "-s",
                 "\(keys)/authority_signing_key", "-c", "\(keys)/authority_certificate", "-m", "1", "-a",
-                "127.0.0.1:\(directoryPort)",
+                "\(host):\(directoryPort)",
             ], input: "private network only\n")
         guard isMade else { throw TorError("tor-gencert failed: \(complaint)") }
         let (isListed, listing) = try await ChildProcess.output(
@@ -189,7 +199,7 @@ package actor PrivateTorNetwork {
             let identity = certificate.first(where: { $0.hasPrefix("fingerprint ") })?.dropFirst("fingerprint ".count)
         else { throw TorError("tor generated no keys for the authority") }
         authorityLine =
-            "DirAuthority \(node.name) orport=\(orPort) no-v2 v3ident=\(identity) 127.0.0.1:\(directoryPort)"
+            "DirAuthority \(node.name) orport=\(orPort) no-v2 v3ident=\(identity) \(host):\(directoryPort)"
             + " \(fingerprint)"
         return node
     }

@@ -63,9 +63,14 @@ final class TorNode {
     /// - Throws: ``TorError`` with the last warnings of its log.
     func checkRunning() throws {
         guard let status = process?.terminationStatus else { return }
-        let log = FileManager.default.contents(atPath: "\(directory)/log").map { String(decoding: $0, as: UTF8.self) }
-        let warnings = (log ?? "").split(separator: "\n").filter { $0.contains("[warn]") || $0.contains("[err]") }
+        let warnings = log.filter { $0.contains("[warn]") || $0.contains("[err]") }
         throw TorError("tor (\(name)) exited: \(status)\n" + warnings.suffix(5).joined(separator: "\n"))
+    }
+
+    /// The lines of its log.
+    private var log: [Substring] {
+        let bytes = FileManager.default.contents(atPath: "\(directory)/log") ?? Data()
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n")
     }
 
     /// Sends a command over the control connection; `nil` if that fails, e.g. while tor is still starting.
@@ -84,7 +89,7 @@ final class TorNode {
     }
 
     /// Waits until `isTrue` returns true.
-    /// - Throws: ``TorError`` after the deadline or if one of `nodes` exits.
+    /// - Throws: ``TorError`` after the deadline, with the end of the log of a single node, or if one of `nodes` exits.
     static func wait(
         _ nodes: [TorNode], until deadline: MonotonicTime, on loop: EventLoop, for what: String,
         isolation: isolated (any Actor)? = #isolation, _ isTrue: () async -> Bool
@@ -92,7 +97,10 @@ final class TorNode {
         while true {
             for node in nodes { try node.checkRunning() }
             if await isTrue() { return }
-            guard MonotonicTime.now < deadline else { throw TorError("timed out waiting for \(what)") }
+            guard MonotonicTime.now < deadline else {
+                let log = nodes.count == 1 ? nodes[0].log.suffix(12) : []
+                throw TorError((["timed out waiting for \(what)"] + log).joined(separator: "\n"))
+            }
             try Task.checkCancellation()
             await loop.sleep(for: .milliseconds(50))
         }

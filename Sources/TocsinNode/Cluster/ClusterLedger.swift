@@ -93,8 +93,8 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             envelope, token: token, app: app, through: terms?.senderProtocol ?? .tnp, in: engine.names)
         let question = Question(
             number: number, keys: keys, submission: reply.flatMap { reply in terms.map { (reply, $0) } })
-        intake.nodesDecide(alone: isAlone)
         guard !isAlone else { return decideAlone(question) }
+        intake.nodesDecide(alone: false)
         let command: RedisCommand
         if let terms {
             command = engine.claims.take(
@@ -138,6 +138,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     }
 
     private func decideAlone(_ question: Question) {
+        intake?.nodesDecide(alone: true)
         guard let (reply, terms) = question.submission, let intake else {
             return dispatch.claimed(question.number, .granted(isProven: nil))
         }
@@ -150,7 +151,6 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             deadlines.removeFirst()
             guard questions.contains(first.question) else { continue }
             aloneUntil = now + Self.slowPause
-            intake?.nodesDecide(alone: true)
             answered(first.question, nil)
         }
         if let next = deadlines.first { timer?.start(after: next.at - now) }

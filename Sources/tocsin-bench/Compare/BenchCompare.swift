@@ -70,8 +70,19 @@ struct BenchCompare: AsyncParsableCommand {
         let servers = ServerProcesses(directory: directory)
         defer { servers.end() }
         let rows = ComparisonRow.list(self.rows) ?? []
-        let comparison = try Comparison(
+        let comparison = try await Comparison(
             on: servers, requests: requests, envelopes: Comparison.envelopes(rounds: rounds, requests: requests))
+        do {
+            try await measure(rows, by: comparison)
+        } catch {
+            await comparison.end()
+            throw error
+        }
+        await comparison.end()
+        Terminal.print(ComparisonReport(comparison.results, requests: requests).text)
+    }
+
+    private func measure(_ rows: [ComparisonRow], by comparison: Comparison) async throws {
         if rows.contains(.onion), torRounds > 0 { try await comparison.measureOnion(rounds: torRounds) }
         for round in 1...rounds {
             for row in rows where row != .onion {
@@ -80,6 +91,5 @@ struct BenchCompare: AsyncParsableCommand {
             }
         }
         Terminal.endProgress()
-        Terminal.print(ComparisonReport(comparison.results, requests: requests).text)
     }
 }

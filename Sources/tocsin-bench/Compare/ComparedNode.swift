@@ -18,9 +18,10 @@ struct ComparedNode {
     ///   - envelopes: how many envelopes, each for a device token of its own, the node must have room for.
     ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
     ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
+    ///   - engine: what the node shares with other nodes of a cluster; `nil` for a node on its own.
     init(
         _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, circuitIDs: Bool = false,
-        upstream: LocalServer? = nil
+        upstream: LocalServer? = nil, engine: RedisServer? = nil
     ) throws {
         let (port, httpPort) = (LocalPort.free(), LocalPort.free())
         let directory = servers.directory
@@ -32,6 +33,10 @@ struct ComparedNode {
             key_id = "BENCHKEY01"
             team_id = "BENCHTEAM1"
             """
+        let cluster = try engine.map { engine in
+            _ = try KeyFile.readOrCreate("\(directory)/cluster.key")
+            return "[cluster]\nnodes = 3\nredis = \"\(engine.endpoint)\"\nkey_file = \"cluster.key\""
+        }
         let configuration = """
             [node]
             state = "\(name)"
@@ -53,6 +58,7 @@ struct ComparedNode {
             [apns]
             production = "https://\(sink.address)"
             trust_file = "ca.pem"
+            \(cluster ?? "")
 
             """
         let file = "\(directory)/\(name).toml"

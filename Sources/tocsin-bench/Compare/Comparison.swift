@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Simulator
+
 /// The results of a comparison.
 struct ComparisonResults {
     /// The runs of all rows but (h).
@@ -23,6 +25,9 @@ final class Comparison {
     private let node: ComparedNode
     /// A node without credentials, whose upstream is ``node``.
     private let relayingNode: ComparedNode
+    /// A node that shares its state with others through ``engine``.
+    private let clusteredNode: ComparedNode
+    private let engine: RedisServer
 
     /// More than all envelopes with which loads warm up.
     private static let reserve = 100_000
@@ -36,7 +41,7 @@ final class Comparison {
     /// - Parameters:
     ///   - requests: the requests per row.
     ///   - envelopes: the number of envelopes that the node receives in all, at most.
-    init(on servers: ServerProcesses, requests: Int, envelopes: Int) throws {
+    init(on servers: ServerProcesses, requests: Int, envelopes: Int) async throws {
         self.servers = servers
         self.requests = requests
         bench = try BenchProgram(directory: servers.directory)
@@ -54,7 +59,13 @@ final class Comparison {
         node = try ComparedNode("node", on: servers, sink: sink, envelopes: envelopes)
         relayingNode = try ComparedNode(
             "relay", on: servers, sink: sink, envelopes: envelopes, upstream: node.server)
+        engine = try RedisServer(port: LocalPort.free())
+        try await engine.start()
+        clusteredNode = try ComparedNode("clustered", on: servers, sink: sink, envelopes: envelopes, engine: engine)
     }
+
+    /// Stops the engine.
+    func end() async { await engine.stop() }
 
     /// Measures row (g).
     func measureOnion(rounds: Int) async throws {
@@ -71,8 +82,11 @@ final class Comparison {
         case .nginx: results.rows[row, default: RowRuns()].append(try runNginx())
         case .httpAPI: results.rows[row, default: RowRuns()].append(try runHTTPAPI())
         case .openLoop:
-            results.openLoop += try OpenLoop(bench: bench, h2load: h2load, node: node.server, sink: sink).round()
+            results.openLoop += try OpenLoop(
+                bench: bench, h2load: h2load, node: node.server, clusteredNode: clusteredNode.server, sink: sink
+            ).round()
         case .relay: results.rows[row, default: RowRuns()].append(try runRelay())
+        case .cluster: results.rows[row, default: RowRuns()].append(try runCluster())
         case .onion: break
         }
     }
@@ -115,6 +129,14 @@ final class Comparison {
                 requests, to: relayingNode.server.address, ["--connections", "50", "--in-flight", "20"],
                 measuring: [relayingNode.server.pid, node.server.pid, sink.pid]),
             load: "load", others: ["first node", "upstream", "sink"], tested: "first node")
+    }
+
+    private func runCluster() throws -> RowRun {
+        RowRun(
+            try bench.load(
+                requests, to: clusteredNode.server.address, ["--connections", "50", "--in-flight", "20"],
+                measuring: [clusteredNode.server.pid, engine.pid ?? 0, sink.pid]),
+            load: "load", others: ["node", "Redis", "sink"], tested: "node")
     }
 
     private func runNginx() throws -> RowRun {

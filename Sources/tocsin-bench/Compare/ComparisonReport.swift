@@ -8,7 +8,7 @@ struct ComparisonReport {
     private let requests: Int
 
     private static let widths = [34, 12, 16, 12, 9, 9, 7, 20]
-    private static let openLoopWidths = [34, 10, 10, 10, 10, 16, 10]
+    private static let openLoopWidths = [24, 10, 10, 10, 10, 17, 10, 18, 10]
 
     /// - Parameter requests: the requests per row and round.
     init(_ results: ComparisonResults, requests: Int) {
@@ -85,14 +85,21 @@ struct ComparisonReport {
             let runs = results.openLoop.filter { $0.rate == rate }
             func median(_ value: (OpenLoop.Run) -> Double) -> Double { runs.map(value).sorted()[runs.count / 2] }
             let (node50, node99) = (median { $0.node.p50 }, median { $0.node.p99 })
+            let (clustered50, clustered99) = (median { $0.clusteredNode.p50 }, median { $0.clusteredNode.p99 })
             let (bare50, bare99) = (median { $0.bare.p50 }, median { $0.bare.p99 })
-            let figures = [node50, node99, bare50, bare99, node50 - bare50, node99 - bare99]
+            let figures = [
+                node50, node99, bare50, bare99, node50 - bare50, node99 - bare99, clustered50 - node50,
+                clustered99 - node99,
+            ]
             return Self.line(["\(rate)/s"] + figures.map(milliseconds), Self.openLoopWidths)
         }
         let header = Self.line(
-            ["(h) open loop, ms", "node p50", "node p99", "bare p50", "bare p99", "difference p50", "p99"],
+            [
+                "(h) open loop, ms", "node p50", "node p99", "bare p50", "bare p99", "node − bare p50", "p99",
+                "cluster adds p50", "p99",
+            ],
             Self.openLoopWidths)
-        let note = "node: TNP load → node → sink; bare: h2load → sink, one connection"
+        let note = "node: TNP load → node → sink; bare: h2load → sink, one connection; cluster: the node with Redis"
         return ([header] + rows + ["", note]).joined(separator: "\n")
     }
 
@@ -101,7 +108,7 @@ struct ComparisonReport {
     private var ratios: String? {
         let lines = [
             rateRatio(.client, .h2load), cpuRatio(.client, .h2load), cpuRatio(.node, .nghttpx),
-            cpuRatio(.httpAPI, .node), cpuRatio(.httpAPI, .nginx), cpuRatio(.relay, .node),
+            cpuRatio(.httpAPI, .node), cpuRatio(.httpAPI, .nginx), cpuRatio(.relay, .node), cpuRatio(.cluster, .node),
             ratio(
                 "CPU of the node in (g) / of the onion service's tor", runs(.onion).median(\.cpuPer100000),
                 runs(.onion).median(cpuOfTor)),

@@ -11,6 +11,7 @@ enum ComparisonRow: String, CaseIterable {
     case onion = "g"
     case openLoop = "h"
     case relay = "i"
+    case cluster = "j"
 
     /// What the row measures, with its letter.
     var title: String {
@@ -23,8 +24,9 @@ enum ComparisonRow: String, CaseIterable {
             case .nginx: "h2load, HTTP/1.1 → nginx"
             case .httpAPI: "h2load, HTTP/1.1 → node → sink"
             case .onion: "TNP load → tor → node → sink"
-            case .openLoop: "open loop, node and h2load"
+            case .openLoop: "open loop, node, node with Redis, h2load"
             case .relay: "TNP load → node → node → sink"
+            case .cluster: "TNP load → node, Redis → sink"
             }
         return "(\(rawValue)) \(route)"
     }

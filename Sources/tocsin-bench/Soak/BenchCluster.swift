@@ -4,10 +4,10 @@ import ArgumentParser
 import Console
 import Cryptography
 import EventLoop
+import FoundationEssentials
+import Glibc
 import Simulator
-import TNP
-import Time
-import TocsinClient
+import Tor
 
 struct BenchCluster: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,12 +16,19 @@ struct BenchCluster: AsyncParsableCommand {
         discussion: """
             Three nodes share a Redis server. Each sender has a list of all nodes. It submits every other envelope at two \
             nodes at once, as a sender does that believes its first node to be dead. Exits with 0 only if every envelope \
-            was delivered, and none rang twice except those in flight during a crash of a node, or sent while the engine \
-            was gone.
+            was delivered, and none rang twice except those in flight during a crash of a node, or sent while a node was \
+            cut off from the engine.
+
+            With --namespaces, which requires root, Debian's iproute2 and a C compiler, each node has a network \
+            namespace and a tor of its own in a private Tor network, and the senders use the nodes' onions. The clock of \
+            one node is a minute ahead. Nodes are also cut off from the engine and from Apple and Google, and upgraded \
+            from --old one after the other. One more sender floods a single phone through all nodes, and one sends \
+            invented device tokens; the limits must hold for the cluster as a whole.
 
             EXAMPLES
               tocsin-bench cluster --kills 20
               tocsin-bench cluster --envelopes 100000 --kills 50
+              sudo tocsin-bench cluster --namespaces --envelopes 100000 --old /usr/bin/tocsin
             """)
 
     @Option(help: "Number of kills of nodes.")
@@ -39,178 +46,173 @@ struct BenchCluster: AsyncParsableCommand {
     @Option(help: "Submissions in flight.")
     var inFlight = 60
 
+    @Flag(help: "Give each node a network namespace and a tor of its own.")
+    var namespaces = false
+
+    @Option(help: "With --namespaces: how often nodes are cut off from the engine, and from Apple and Google.")
+    var cuts = 3
+
+    @Option(help: "With --namespaces: the program with which the nodes start.")
+    var old: String?
+
+    /// The prefix of the namespaces, outside of which this process runs.
+    @Option(help: .private)
+    var inside: String?
+
+    private static let nodes = 3
+
     func run() async throws {
-        let engine = try RedisServer()
+        guard namespaces else {
+            let engine = try RedisServer()
+            return try await run(with: engine, faults: faults(), namespaces: nil, TestBed.Surroundings())
+        }
+        guard let inside else {
+            return try await runOutside(of: NodeNamespaces(prefix: "tocsin-\(getpid())", nodes: Self.nodes))
+        }
+        let namespaces = NodeNamespaces(prefix: inside, nodes: Self.nodes)
+        do {
+            try await run(in: namespaces)
+        } catch {
+            await namespaces.remove()
+            throw error
+        }
+        await namespaces.remove()
+    }
+
+    /// Replaces this process by one that runs outside of the nodes' namespaces.
+    private func runOutside(of namespaces: NodeNamespaces) async throws {
+        do {
+            try await namespaces.create()
+        } catch {
+            await namespaces.remove()
+            throw error
+        }
+        let arguments =
+            namespaces.outside + [try Executables.bench()] + CommandLine.arguments.dropFirst()
+            + ["--inside", namespaces.prefix]
+        // The threads of Swift's runtime block all signals, and the program would inherit that.
+        var none = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, nil)
+        var list: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+        execvp(arguments[0], &list)
+        await namespaces.remove()
+        throw fail("cannot run ip: \(String(cString: strerror(errno)))", .failure)
+    }
+
+    private func run(in namespaces: NodeNamespaces) async throws {
+        let network = try PrivateTorNetwork(host: NodeNamespaces.host, on: EventLoop(name: "tor"))
+        let directory = "/tmp/\(namespaces.prefix)"
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let access = try await network.start(target: .unix(path: "/none"), virtualPort: 7077) { Terminal.progress($0) }
+        do {
+            try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+            let tor = "\(directory)/tor"
+            try PrivateFile.create(tor, holding: Array(Self.script(joining: await network.memberTorrcLines).utf8))
+            chmod(tor, 0o700)
+            let clock = try await Self.clockAhead(in: directory)
+            let surroundings = TestBed.Surroundings(
+                servicesHost: NodeNamespaces.Service.pushServices.rawValue,
+                tor: "managed = true\nbinary = \"\(tor)\"", usesUnixSockets: true,
+                launcher: { namespaces.inside($0) + ($0 == Self.nodes - 1 ? clock : []) },
+                devicesPerKind: 50, program: old)
+            let engine = try RedisServer(host: NodeNamespaces.Service.engine.rawValue, port: 6379)
+            let moreFaults: [ClusterFault] =
+                Array(repeating: .cutFromEngine, count: cuts) + Array(repeating: .cutFromPushServices, count: cuts)
+                + Array(repeating: .upgrade, count: Self.nodes)
+            try await run(
+                with: engine, faults: (faults() + moreFaults).shuffled(), namespaces: (namespaces, access.socks),
+                surroundings)
+        } catch {
+            await network.stop()
+            throw error
+        }
+        await network.stop()
+    }
+
+    private func faults() -> [ClusterFault] {
+        (Array(repeating: ClusterFault.killNode, count: kills) + Array(repeating: .killEngine, count: engineKills))
+            .shuffled()
+    }
+
+    /// A program that runs tor as a member of a private network.
+    private static func script(joining lines: [String]) -> String {
+        let options = lines.map { line in
+            let parts = line.split(separator: " ", maxSplits: 1)
+            return "--\(parts[0]) '\(parts.dropFirst().joined())'"
+        }
+        return """
+            #!/bin/sh
+            case "$1" in --version | --list-modules) exec tor "$@" ;; esac
+            exec tor "$@" \(options.joined(separator: " "))
+
+            """
+    }
+
+    /// A library that sets the clock of a program forward by a minute. That of libfaketime calls the allocator, and
+    /// jemalloc the clock.
+    private static let clockAhead = """
+        #include <sys/syscall.h>
+        #include <sys/time.h>
+        #include <time.h>
+        #include <unistd.h>
+        int clock_gettime(clockid_t clock, struct timespec *now) {
+            int result = syscall(SYS_clock_gettime, clock, now);
+            if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) now->tv_sec += 60;
+            return result;
+        }
+        int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+            struct timespec time;
+            clock_gettime(CLOCK_REALTIME, &time);
+            now->tv_sec = time.tv_sec;
+            now->tv_usec = time.tv_nsec / 1000;
+            return 0;
+        }
+        time_t time(time_t *result) {
+            struct timespec now;
+            clock_gettime(CLOCK_REALTIME, &now);
+            if (result) *result = now.tv_sec;
+            return now.tv_sec;
+        }
+        """
+
+    /// The command that runs another one with a clock that is a minute ahead.
+    private static func clockAhead(in directory: String) async throws -> [String] {
+        let library = "\(directory)/clock.so"
+        let (isSuccess, text) = try await ChildProcess.output(
+            of: "cc", ["-shared", "-fPIC", "-x", "c", "-", "-o", library], input: clockAhead)
+        guard isSuccess else { throw fail("cc failed: \(text)", .failure) }
+        return ["env", "LD_PRELOAD=\(library)"]
+    }
+
+    private func run(
+        with engine: RedisServer, faults: [ClusterFault], namespaces: (NodeNamespaces, socks: Endpoint)?,
+        _ surroundings: TestBed.Surroundings
+    ) async throws {
         try await engine.start()
         let tables = """
-            \(SimulatedConfiguration.unlimitedRates)
+            \(SimulatedConfiguration.unlimitedRates(except: namespaces == nil ? [:] : ClusterRun.limits))
             [cluster]
             node = "{node}"
-            nodes = \(Cluster.nodes)
+            nodes = \(Self.nodes)
             redis = "\(engine.endpoint)"
             key_file = "cluster.key"
             """
         do {
-            try await run(with: engine, tables)
+            try await TestBed.run("cluster", nodes: Self.nodes, more: tables, surroundings: surroundings) { bed in
+                let run = try await ClusterRun(bed, engine, nodes: Self.nodes, namespaces: namespaces)
+                let result = try await run.result(
+                    of: faults, envelopes: envelopes, interval: interval, inFlight: inFlight)
+                Terminal.endProgress()
+                Terminal.print(result.table)
+                guard result.isGood else {
+                    throw fail("the cluster lost or repeated envelopes, or exceeded a limit", .failure)
+                }
+            }
         } catch {
             await engine.stop()
             throw error
         }
         await engine.stop()
-    }
-
-    private func run(with engine: RedisServer, _ tables: String) async throws {
-        try await TestBed.run("cluster", nodes: Cluster.nodes, more: tables) { bed in
-            let result = try await Cluster(bed, engine).run(
-                kills: kills, engineKills: engineKills, envelopes: envelopes, interval: interval, inFlight: inFlight)
-            Terminal.endProgress()
-            Terminal.print(result.table)
-            guard result.isGood else { throw fail("the cluster lost or repeated envelopes", .failure) }
-        }
-    }
-}
-
-/// The result of a run.
-private struct ClusterResult {
-    var kills = 0
-    var engineKills = 0
-    var delivered = 0
-    var atTwoNodes = 0
-    var wrongOutcomes = 0
-    var notSeen = 0
-    var seconds = 0.0
-    var providerTokens = 0
-    var repeatedWithoutEngine = 0
-    var sums = Tally.Sums()
-
-    var isGood: Bool {
-        delivered > 0 && atTwoNodes > 0 && wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0
-            && sums.otherIDs == 0 && sums.otherCollapseIDs == 0 && providerTokens <= 1
-    }
-
-    var table: String {
-        """
-        kills of nodes                        \(kills)
-        kills of the engine                   \(engineKills)
-        envelopes delivered                   \(delivered)
-        submitted at two nodes at once        \(atTwoNodes)
-        outcomes other than DELIVERED         \(wrongOutcomes)
-        lost                                  \(notSeen)
-        repeated, in flight during a kill     \(sums.repeats - sums.unexplained - repeatedWithoutEngine)
-        repeated, at two nodes, engine gone   \(repeatedWithoutEngine)
-        repeated without need                 \(sums.unexplained)
-        repeated under another apns-id        \(sums.otherIDs)
-        provider tokens for Apple             \(providerTokens)
-        time                                  \(Terminal.number(seconds, digits: 1)) s
-        """
-    }
-}
-
-/// Senders that submit while nodes and the engine are killed and restarted.
-private actor Cluster {
-    static let nodes = 3
-    /// How long the node and the engine take to find each other again after a start of the engine.
-    private static let returnTime = Duration.seconds(12)
-
-    private nonisolated let loop = EventLoop(name: "senders")
-    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-
-    private let bed: TestBed
-    private let engine: RedisServer
-    /// Each client prefers another node.
-    private let clients: [TocsinClient]
-    private var source: EnvelopeGenerator
-    private var isOver = false
-    /// Whether some node may be alone.
-    private var isEngineGone = false
-    private var result = ClusterResult()
-    private var names: [Int] = []
-
-    init(_ bed: TestBed, _ engine: RedisServer) {
-        self.bed = bed
-        self.engine = engine
-        let loop = loop
-        clients = (0..<Self.nodes * 3).map { number in
-            let endpoints = (0..<Self.nodes).map { bed.endpoint(of: (number + $0) % Self.nodes) }
-            return TocsinClient(
-                TocsinClient.Options(nodes: endpoints, patience: .zero, isolatesPhones: false), on: loop)
-        }
-        source = EnvelopeGenerator(bed.tokens)
-    }
-
-    func run(
-        kills: Int, engineKills: Int, envelopes: Int, interval: Double, inFlight: Int
-    ) async throws -> ClusterResult {
-        let start = MonotonicTime.now
-        let senders = Task {
-            await withTaskGroup { group in
-                for index in 0..<inFlight { group.addTask { await self.work(index) } }
-            }
-        }
-        // Slow push services, so that some envelopes are always in flight.
-        var slow = Faults()
-        slow.latency = .uniform(1...50)
-        for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm] {
-            try await bed.services.set(slow, on: platform)
-        }
-        let events = (Array(repeating: true, count: kills) + Array(repeating: false, count: engineKills)).shuffled()
-        for (number, isNode) in events.enumerated() {
-            Terminal.progress("kill \(number + 1) of \(events.count), \(names.count) delivered …")
-            await loop.sleep(for: .seconds(Double.random(in: 0.2...max(0.3, interval))))
-            if isNode {
-                let node = Int.random(in: 0..<Self.nodes)
-                await bed.killNode(node)
-                try await bed.startNode(node)
-                result.kills += 1
-            } else {
-                try await killEngine()
-            }
-        }
-        while names.count < envelopes {
-            Terminal.progress("\(names.count) of \(envelopes) delivered …")
-            await loop.sleep(for: .milliseconds(200))
-        }
-        isOver = true
-        await senders.value
-        for client in clients { await client.close() }
-        result.seconds = (MonotonicTime.now - start).milliseconds / 1000
-        result.delivered = names.count
-        result.notSeen = names.count { !bed.tally.has($0) }
-        result.sums = bed.tally.sums
-        result.providerTokens = await bed.services.providerTokensSeen(.apnsProduction)
-        return result
-    }
-
-    private func killEngine() async throws {
-        isEngineGone = true
-        await engine.kill()
-        await loop.sleep(for: .seconds(Double.random(in: 0.1...3)))
-        try await engine.start()
-        await loop.sleep(for: Self.returnTime)
-        isEngineGone = false
-        result.engineKills += 1
-    }
-
-    private func work(_ index: Int) async {
-        var turn = index
-        while !isOver {
-            let envelope = source.next([Magic.iOS, .iOSDev, .android][Int.random(in: 0..<3)])
-            turn += 1
-            let isTwice = turn % 2 == 0
-            var mayRingTwice = isTwice && isEngineGone
-            let first = clients[turn % clients.count]
-            let second = clients[(turn + 1) % clients.count]
-            async let one = submit(envelope, by: first)
-            async let other = isTwice ? submit(envelope, by: second) : .delivered
-            if isTwice { result.atTwoNodes += 1 }
-            for outcome in await [one, other] where outcome != .delivered { result.wrongOutcomes += 1 }
-            names.append(envelope.tallyName)
-            mayRingTwice = mayRingTwice || isTwice && isEngineGone
-            if mayRingTwice, bed.tally.excuse(envelope.tallyName) { result.repeatedWithoutEngine += 1 }
-        }
-    }
-
-    private func submit(_ envelope: Envelope, by client: TocsinClient) async -> Outcome.Kind? {
-        try? await client.submit(envelope, timeout: .seconds(60)).kind
     }
 }

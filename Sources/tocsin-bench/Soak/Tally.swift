@@ -22,9 +22,11 @@ final class Tally: Sendable {
         var secondIDs = 0
         var otherCollapseIDs = 0
         var deliveries = 0
+        var watchedDeviceToken: String?
+        var deliveriesToWatched = 0
     }
 
-    /// How long an answer may be in transit when the node is killed.
+    /// How long an answer may be in transit when the node is killed or cut off.
     private static let answerDelay = Duration.seconds(1)
     private let state = Mutex(State())
 
@@ -43,6 +45,7 @@ final class Tally: Sendable {
             if seen.collapseID != collapseID { state.otherCollapseIDs += 1 }
             state.seen[envelope] = seen
             state.deliveries += 1
+            if notification.deviceToken == state.watchedDeviceToken { state.deliveriesToWatched += 1 }
             let now = MonotonicTime.now
             state.recent.append((now, envelope))
             if state.recent.count > 4096, let first = state.recent.first, now - first.at > Self.answerDelay {
@@ -65,9 +68,9 @@ final class Tally: Sendable {
         }
     }
 
-    /// Notes that the node was killed between these two times. It may not have kept answers received within the second
-    /// before, and cannot have received later ones.
-    func nodeKilled(after first: MonotonicTime, before last: MonotonicTime) {
+    /// Notes that a node was killed or cut off between these two times. It may not have kept answers received within the
+    /// second before, and cannot have received later ones.
+    func answersLost(after first: MonotonicTime, before last: MonotonicTime) {
         state.withLock { state in
             for (at, envelope) in state.recent where at + Self.answerDelay >= first && at <= last {
                 state.seen[envelope]?.unanswered += 1
@@ -80,6 +83,12 @@ final class Tally: Sendable {
 
     /// The number of notifications that phones received.
     var deliveries: Int { state.withLock { $0.deliveries } }
+
+    /// Counts the deliveries to this device token from now on.
+    func watch(_ deviceToken: String) { state.withLock { $0.watchedDeviceToken = deviceToken } }
+
+    /// The number of notifications for the device token of ``watch(_:)``.
+    var deliveriesToWatched: Int { state.withLock { $0.deliveriesToWatched } }
 
     /// Sums over all envelopes.
     struct Sums {

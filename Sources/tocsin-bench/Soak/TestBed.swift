@@ -15,38 +15,63 @@ actor TestBed {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
+    /// Where the nodes run, and what they use.
+    struct Surroundings {
+        /// The address of the stand-ins.
+        var servicesHost = "127.0.0.1"
+        /// The lines of `[tor]` in each node's configuration.
+        var tor = "managed = false"
+        /// Whether each node listens on a Unix socket. A single one always does.
+        var usesUnixSockets = false
+        /// The command that starts a node's program in its surroundings; the program and its arguments follow.
+        var launcher: @Sendable (_ node: Int) -> [String] = { _ in [] }
+        /// The number of device tokens of each kind.
+        var devicesPerKind = 500
+        /// The program with which the nodes start; `nil` for the one beside this program.
+        var program: String?
+    }
+
     /// The stand-ins.
     nonisolated let services: SimulatedServices
     /// The deliveries to phones.
     nonisolated let tally = Tally()
     /// The directory of all files.
     nonisolated let directory: String
-    private let program: String
+    private let newProgram: String
+    /// The program of each node.
+    private var programs: [String]
     private let descriptors: Int?
+    private let surroundings: Surroundings
     private var nodes: [MeasuredProcess?]
-    private nonisolated let nodeCount: Int
+    private nonisolated let usesUnixSockets: Bool
     /// The port of the first of several nodes, below Linux's ephemeral port range.
     private nonisolated let firstPort = UInt16.random(in: 20_000..<30_000)
     /// Device tokens of each kind, registered with the stand-ins.
     nonisolated let tokens: [Magic: [[UInt8]]]
 
-    private static let devicesPerKind = 500
-
     /// Creates a test bed with new device tokens.
     /// - Parameters:
     ///   - nodes: the number of nodes.
     ///   - descriptors: a node's limit of open files; `nil` for that of this process.
-    init(name: String, nodes: Int = 1, descriptors: Int? = nil) throws {
+    ///   - surroundings: where the nodes run.
+    init(
+        name: String, nodes: Int = 1, descriptors: Int? = nil, surroundings: Surroundings = Surroundings()
+    ) throws {
         self.nodes = Array(repeating: nil, count: nodes)
-        nodeCount = nodes
+        usesUnixSockets = nodes == 1 || surroundings.usesUnixSockets
+        self.surroundings = surroundings
         self.descriptors = descriptors
         loop = EventLoop(name: "services")
         directory = URL.temporaryDirectory.appending(path: "tocsin-\(name)-\(getpid())").path()
-        program = try Executables.tocsin()
-        services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
+        let program = try Executables.tocsin()
+        newProgram = program
+        programs = Array(repeating: surroundings.program ?? program, count: nodes)
+        services = SimulatedServices(
+            SimulatedServices.Options(directory: directory, host: surroundings.servicesHost), on: loop)
         var tokens: [Magic: [[UInt8]]] = [:]
         for magic in Magic.allCases {
-            tokens[magic] = (0..<Self.devicesPerKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8) }
+            tokens[magic] = (0..<surroundings.devicesPerKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8)
+            }
         }
         self.tokens = tokens
     }
@@ -58,12 +83,13 @@ actor TestBed {
     ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
     ///   - servesHTTP: whether the node also has an HTTP endpoint.
     ///   - descriptors: the node's limit of open files; `nil` for that of this process.
+    ///   - surroundings: where the nodes run.
     static func run(
         _ name: String, nodes: Int = 1, more: String, circuitIDs: Bool = false, servesHTTP: Bool = false,
-        descriptors: Int? = nil,
+        descriptors: Int? = nil, surroundings: Surroundings = Surroundings(),
         _ body: (TestBed) async throws -> Void
     ) async throws {
-        let bed = try TestBed(name: name, nodes: nodes, descriptors: descriptors)
+        let bed = try TestBed(name: name, nodes: nodes, descriptors: descriptors, surroundings: surroundings)
         do {
             try await bed.start(more: more, circuitIDs: circuitIDs, servesHTTP: servesHTTP)
             try await body(bed)
@@ -79,10 +105,11 @@ actor TestBed {
     /// The TNP endpoint of the first node.
     nonisolated var endpoint: Endpoint { endpoint(of: 0) }
 
-    /// The TNP endpoint of a node: a single node listens on a Unix socket, several on TCP, for clients of any kind.
+    /// The TNP endpoint of a node: usually, a single node listens on a Unix socket, several on TCP, for clients of any
+    /// kind.
     nonisolated func endpoint(of index: Int) -> Endpoint {
-        nodeCount == 1
-            ? .unix(path: "\(directory)/tnp.sock") : .tcp(host: "127.0.0.1", port: firstPort + UInt16(index))
+        usesUnixSockets
+            ? .unix(path: "\(directory)/tnp\(index).sock") : .tcp(host: "127.0.0.1", port: firstPort + UInt16(index))
     }
 
     /// The HTTP endpoint of the first node, if it has one.
@@ -99,7 +126,7 @@ actor TestBed {
 
     /// Starts the stand-ins and the nodes.
     private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
-        let endpoints = try await services.start()
+        let endpoints = try await services.start(serverNames: [surroundings.servicesHost, "localhost"])
         await services.setStoresReceived(false)
         await services.observe { [tally] in tally.delivered($0) }
         await services.observeLostAnswers { [tally] in tally.unanswered($0) }
@@ -112,7 +139,8 @@ actor TestBed {
         for index in nodes.indices {
             let configuration = SimulatedConfiguration(
                 endpoints: endpoints, state: "state\(index)", tnp: "\(endpoint(of: index))",
-                http: servesHTTP && index == 0 ? "unix:http.sock" : nil, circuitIDs: circuitIDs, logLevel: "notice",
+                http: servesHTTP && index == 0 ? "unix:http.sock" : nil, circuitIDs: circuitIDs, tor: surroundings.tor,
+                logLevel: "notice",
                 additionalTables: more.replacing("{node}", with: "node\(index)"))
             try Data(configuration.text.utf8).write(to: URL(filePath: "\(directory)/tocsin\(index).toml"))
             try await startNode(index)
@@ -123,7 +151,9 @@ actor TestBed {
     func startNode(_ index: Int = 0) async throws {
         let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
         nodes[index] = try MeasuredProcess(
-            limit + [program, "run", "--config", "\(directory)/tocsin\(index).toml"], directory: directory,
+            limit + surroundings.launcher(index) + [
+                programs[index], "run", "--config", "\(directory)/tocsin\(index).toml",
+            ], directory: directory,
             errors: "\(directory)/node.log")
         for _ in 0..<200 {
             if let stream = try? await loop.dial(endpoint(of: index), timeout: .seconds(1)) {
@@ -165,6 +195,20 @@ actor TestBed {
         try await startNode(index)
     }
 
+    /// Ends a node as its operator would, and starts it with the program beside this one.
+    func upgradeNode(_ index: Int) async throws {
+        nodes[index]?.end()
+        programs[index] = newProgram
+        try await startNode(index)
+    }
+
+    /// The onion of a node's own tor, as soon as tor has made it.
+    func onion(of index: Int) -> Endpoint? {
+        let file = "\(directory)/state\(index)/tor/onion/hostname"
+        let name = FileManager.default.contents(atPath: file).map { String(decoding: $0, as: UTF8.self) }
+        return name.map { .tcp(host: $0.split(whereSeparator: \.isWhitespace).joined(), port: 7077) }
+    }
+
     /// Kills a node with SIGKILL.
     func killNode(_ index: Int = 0) async {
         let before = MonotonicTime.now
@@ -172,7 +216,7 @@ actor TestBed {
         nodes[index] = nil
         // Lets the peers read what the node's sockets still hold.
         await loop.sleep(for: .milliseconds(50))
-        tally.nodeKilled(after: before, before: .now)
+        tally.answersLost(after: before, before: .now)
     }
 
     /// Resident memory of the first node in kilobytes.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Time
+
+/// What a cluster may admit under a rate that its nodes share (Docs/cluster.md, "When a part fails").
+struct SharedLimit {
+    let burst: Int
+    let perMinute: Int
+    let nodes: Int
+    /// What nodes may have admitted alone.
+    private var alone = 0.0
+
+    init(burst: Int, perMinute: Int, nodes: Int) {
+        self.burst = burst
+        self.perMinute = perMinute
+        self.nodes = nodes
+    }
+
+    /// Notes that some nodes decided alone: each admits its share, and begins with a full burst.
+    mutating func decidedAlone(_ count: Int, for time: Duration) {
+        alone += Double(count) / Double(nodes) * (Double(burst) + Double(perMinute) * time.minutes)
+    }
+
+    /// The most that the cluster may have admitted in this time, including what nodes have admitted alone.
+    func maximum(in time: Duration) -> Int { burst + Int(Double(perMinute) * time.minutes + alone) }
+}
+
+extension Duration {
+    fileprivate var minutes: Double { milliseconds / 60_000 }
+}

@@ -19,6 +19,9 @@ package struct SharedRecord: Sendable, Equatable, Redacted {
     /// token is bound.
     package var unsignedDay: UInt16
 
+    /// Whether a push service has accepted the device token.
+    package var isProven: Bool { standing == TokenRecord.Standing.proven.rawValue }
+
     /// - Parameters: as the properties of the same names.
     package init(standing: UInt8, since: UInt64, day: UInt16, sender: UInt64, unsignedDay: UInt16) {
         self.standing = standing
@@ -58,14 +61,26 @@ package enum TokenEvent: Sendable, Equatable {
 /// The third gate in a cluster, whose nodes share what they know about device tokens, and all rates but the node's own.
 /// A node asks the engine, and keeps the engine's answers in its own tables, for the time when the engine is gone.
 extension Admission {
-    /// Refuses a submission that is too much for this node; otherwise the engine decides.
-    package mutating func checkNode(_ terms: Terms, at now: MonotonicTime) throws(Refusal) {
+    /// Refuses a submission that is too much for this node; otherwise the engine decides. Until then, the submission counts
+    /// against its circuit as if the engine had admitted it.
+    package mutating func checkNode(_ terms: inout Terms, at now: MonotonicTime) throws(Refusal) {
         try checkBusy(.zero, terms, now)
         node.take(settings.node, now: now)
+        guard tokens[terms.token]?.standing != .proven else { return }
+        circuits.update(terms.circuit) { $0.unproven += 1 }
+        terms.isCounted = true
     }
 
     /// Undoes ``checkNode(_:at:)``, before ``admit(_:at:)`` decides without the engine.
-    package mutating func uncheckNode(at now: MonotonicTime) { node.refund(settings.node, now: now) }
+    package mutating func uncheckNode(_ terms: inout Terms, at now: MonotonicTime) {
+        node.refund(settings.node, now: now)
+        uncount(&terms)
+    }
+
+    private mutating func uncount(_ terms: inout Terms) {
+        if terms.isCounted { endUnproven(on: terms.circuit) }
+        terms.isCounted = false
+    }
 
     /// What this node knows about the device token, for an engine that knows nothing.
     package func record(for terms: Terms, on day: UInt16) -> SharedRecord {
@@ -84,11 +99,13 @@ extension Admission {
     package mutating func admitted(
         _ terms: Terms, _ shared: SharedRecord, used: Duration, at moment: ClockReading
     ) -> Ticket {
+        var terms = terms
+        uncount(&terms)
         let now = moment.monotonic
         learn(shared, of: terms.token)
         let allowance = Allowance(fullAt: now.nanoseconds &+ used.wholeNanoseconds)
         tokens.update(terms.token) { $0.allowance = allowance }
-        let isUnproven = shared.standing != TokenRecord.Standing.proven.rawValue
+        let isUnproven = !shared.isProven
         if isUnproven { countUnproven(terms, isRefused: false) }
         if terms.senderProtocol == .tnp { effort.count(isRefused: false, paid: terms.effort) }
         takeShared(terms, isUnproven: isUnproven, now)
@@ -98,7 +115,8 @@ extension Admission {
     /// Records that the nodes together refuse a submission.
     package mutating func refusal(of terms: Terms, _ reason: SharedRefusal, at moment: ClockReading) -> Refusal {
         let now = moment.monotonic
-        uncheckNode(at: now)
+        var terms = terms
+        uncheckNode(&terms, at: now)
         switch reason {
         case .busy(let wait): return .retry(.nodeBusy, after: wait)
         case .unproven(let wait):

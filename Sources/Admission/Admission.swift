@@ -236,6 +236,8 @@ package struct Admission: ~Copyable {
         package let senderProtocol: SenderProtocol
         let effort: UInt32
         let hasProof: Bool
+        /// Whether ``checkNode(_:at:)`` counts it among its circuit's unproven device tokens in flight.
+        var isCounted = false
     }
 
     /// The terms of a submission: the parameters of ``admit(_:by:paid:app:on:through:at:)``.
@@ -394,7 +396,8 @@ package struct Admission: ~Copyable {
         let rate = settings.abuse
         let isFull = circuits.update(terms.circuit) { known in
             known.abuseAccount.resetIfOverdrawn(rate, now: now)
-            return known.unproven >= known.abuseAccount.remaining(rate, now: now)
+            let others = known.unproven - (terms.isCounted ? 1 : 0)
+            return others >= known.abuseAccount.remaining(rate, now: now)
         }
         return isFull == true ? .circuit : nil
     }
@@ -443,10 +446,23 @@ package struct Admission: ~Copyable {
         /// Whether the device token gets its back, because the phone did not ring.
         package let device: Bool
 
+        /// The refund of a submission that the node has not used.
+        package static let everything = Refund(budgets: true, device: true)
+
+        private init(budgets: Bool, device: Bool) {
+            self.budgets = budgets
+            self.device = device
+        }
+
         package init(_ outcome: Outcome, contact: ProviderContact) {
             budgets = contact != .contacted && outcome.reason != .ttlRanOut
             device = budgets || outcome.kind == .retry
         }
+    }
+
+    /// Counts one unproven device token in flight less.
+    mutating func endUnproven(on circuit: CircuitID) {
+        circuits.update(circuit) { $0.unproven = max(0, $0.unproven - 1) }
     }
 
     /// Records the final outcome of an admitted submission.
@@ -456,9 +472,7 @@ package struct Admission: ~Copyable {
         _ ticket: Ticket, with outcome: Outcome, contact: ProviderContact, binds: Bool = true, at moment: ClockReading
     ) -> GoAway? {
         let now = moment.monotonic
-        if ticket.isUnproven {
-            circuits.update(ticket.circuit) { $0.unproven = max(0, $0.unproven - 1) }
-        }
+        if ticket.isUnproven { endUnproven(on: ticket.circuit) }
         let refund = Refund(outcome, contact: contact)
         if refund.budgets {
             switch ticket.senderProtocol {

@@ -178,14 +178,13 @@ package struct ClaimCalls: Sendable {
     ///   - record: what this node knows about the device token.
     package func take(
         _ keys: EnvelopeKeys, content: [UInt8], ttl: UInt32, terms: Admission.Terms, limits: SharedLimits,
-        senderKeysCount: Bool, obstacle: Admission.UnprovenObstacle?, record: SharedRecord, on day: UInt16
+        senderKeysCount: Bool, obstacle: Admission.UnprovenObstacle?, record: SharedRecord
     ) -> RedisCommand {
         var command = RedisCommand(
             function: FunctionLibrary.current.name(of: .take), keys: keys.all + [sessionKey])
         command.append(session)
         command.append(content)
         command.append(Self.claimTime(ttl: ttl))
-        command.append(Int64(day))
         for argument in limits.arguments() { command.append(argument) }
         command.append(Self.signer(terms.signer))
         command.append(senderKeysCount ? "1" : "0")
@@ -230,7 +229,7 @@ package struct ClaimCalls: Sendable {
         return command
     }
 
-    /// Asks for stored envelopes of nodes that have ended.
+    /// Asks for stored envelopes of nodes that have ended. Each remains where it is until this node claims and keeps it.
     /// - Parameter room: how many this node takes.
     package func adopt(upTo room: Int, in names: KeyNames) -> RedisCommand {
         var command = RedisCommand(
@@ -251,7 +250,7 @@ package struct ClaimCalls: Sendable {
     ///   - wasUnproven: whether it took from the budget of unproven device tokens.
     package func conclude(
         _ keys: EnvelopeKeys, outcome: [UInt8]?, window: Duration, limits: SharedLimits, refund: Admission.Refund?,
-        wasUnproven: Bool, event: TokenEvent, on day: UInt16
+        wasUnproven: Bool, event: TokenEvent
     ) -> RedisCommand {
         var command = RedisCommand(
             function: FunctionLibrary.current.name(of: .conclude),
@@ -259,7 +258,6 @@ package struct ClaimCalls: Sendable {
         command.append(session)
         command.append(outcome ?? [])
         command.append(Int64(window.milliseconds))
-        command.append(Int64(day))
         let budgets = refund?.budgets ?? false
         for argument in limits.arguments(app: budgets, unproven: budgets && wasUnproven, http: budgets) {
             command.append(argument)

@@ -40,6 +40,10 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
 
     /// How long a session lasts after the node's last sign of life.
     package static let sessionTime = Duration.seconds(30)
+    /// How long the node waits for an answer before it decides alone.
+    package static let patience = Duration.milliseconds(250)
+    /// How long the node decides alone after the engine was slow.
+    private static let slowPause = Duration.seconds(1)
     private static let heartbeatInterval = Duration.seconds(5)
     /// How long the node waits for the engine at its start.
     private static let firstTimeout = Duration.seconds(3)
@@ -56,6 +60,10 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     private let loop: EventLoop
     /// Receives each event, on the loop. Set it before ``start(isolation:)``.
     package var report: (Event) -> Void = { _ in }
+    /// Receives each sign of life that the engine has confirmed: when the session ends without another one, and whether
+    /// other nodes may have taken over what this node had claimed. Called before ``report``. Set it before
+    /// ``start(isolation:)``.
+    package var renewed: (_ end: MonotonicTime, _ isNew: Bool) -> Void = { _, _ in }
     private var connection: RedisConnection?
     /// A random number that is new after the engine has lost its state; `nil` before the first connection.
     package private(set) var epoch: [UInt8]?
@@ -158,7 +166,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         heartbeatTimer?.start(after: Self.heartbeatInterval)
         heartbeatSent = (.now, UnixTime.milliseconds)
         var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .renew), keys: [sessionKey, names.name(.nodes)])
+            function: FunctionLibrary.current.name(of: .renew),
+            keys: [sessionKey, names.name(.nodes), names.name(.epoch)])
         command.append(Int64(Self.sessionTime.milliseconds))
         command.append(settings.node)
         command.append(Member.text(session: session, version: version))
@@ -176,6 +185,10 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
                 connection?.end(.malformed("not the reply to a sign of life"))
                 return
             }
+            // The handshake gives the engine a new one.
+            guard membership.epoch == epoch else {
+                connection?.end(.disconnected("the engine has lost its state")); return
+            }
             received(membership, sent)
         }
     }
@@ -191,12 +204,23 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
             report(.sameName)
         }
         hasName = true
+        // While the engine was not available, it may have forgotten claims.
+        renewed(sent.monotonic + Self.sessionTime, membership.hadEnded || !status.isAvailable)
         guard !status.isAvailable else { return }
         (status.isAvailable, status.problem, status.since) = (true, nil, .now)
         report(.available)
     }
 
     // MARK: Calls
+
+    /// While the engine is slow, when the node asks it again.
+    private var slowUntil = MonotonicTime(nanoseconds: 0)
+
+    /// Whether the node asks the engine; if not, it decides alone.
+    package var isAsked: Bool { status.isAvailable && slowUntil <= .now }
+
+    /// Records that an answer took longer than ``patience``.
+    package func wasSlow() { slowUntil = .now + Self.slowPause }
 
     /// The calls by which this node claims envelopes.
     package var claims: ClaimCalls { ClaimCalls(session: Array(session.utf8), sessionKey: sessionKey) }
@@ -225,11 +249,28 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     package func call(
         _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
     ) async throws(EngineProblem) -> RedisReply {
+        try await call(command, within: RedisConnection.replyTimeout)
+    }
+
+    /// Sends a command for which a sender waits, and waits for its reply no longer than ``patience``.
+    /// - Throws: ``EngineProblem`` if the engine cannot be used, or is slow.
+    package func ask(
+        _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
+        guard isAsked else { throw status.problem ?? EngineProblem("the engine is slow") }
+        let start = MonotonicTime.now
+        defer { if MonotonicTime.now - start >= Self.patience { wasSlow() } }
+        return try await call(command, within: Self.patience)
+    }
+
+    private func call(
+        _ command: RedisCommand, within time: Duration, isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
         guard status.isAvailable, let connection else {
             throw status.problem ?? EngineProblem("the engine has not been reached yet")
         }
         do {
-            return try await connection.call(command)
+            return try await connection.call(command, within: time)
         } catch {
             throw EngineProblem(error, user: settings.user)
         }

@@ -42,6 +42,9 @@ package struct FunctionLibrary: Sendable {
 
         local function text(number) return string.format('%.0f', number) end
 
+        -- The engine's day, by which records age: the clocks of nodes may differ.
+        local function day(now) return math.floor(now / 86400000000) end
+
         -- The value of a key, which is set to this default if it does not exist.
         local function ensure(key, default)
           local present = redis.call('GET', key)
@@ -60,38 +63,46 @@ package struct FunctionLibrary: Sendable {
 
         local longest_absence = 86400 * 1000000
 
-        -- For each node of the last day: its name, the milliseconds since it last said that it lives, and its text.
+        -- For each node of the last day: its name, the milliseconds since it last said that it lives, and its text. Then
+        -- the names of all other nodes.
         local function living(key, now)
           local fields = redis.call('HGETALL', key)
-          local nodes = {}
+          local nodes, absent = {}, {}
           for index = 1, #fields, 2 do
             local seen, about = string.match(fields[index + 1], '^(%d+) (.*)$')
             local absence = now - tonumber(seen)
             if absence <= longest_absence then
               nodes[#nodes + 1] = {fields[index], math.floor(absence / 1000), about}
+            else
+              absent[#absent + 1] = fields[index]
             end
           end
-          return nodes
+          return nodes, absent
         end
 
         -- Keys: nodes. Returns the time, and all nodes.
         local function members(keys)
           local now = time()
-          return {text(now), living(keys[1], now)}
+          local nodes = living(keys[1], now)
+          return {text(now), nodes}
         end
 
-        -- Says that a node lives. Keys: its session, nodes.
+        -- Says that a node lives. Keys: its session, nodes, epoch.
         -- Arguments: milliseconds until the session ends, the node's name, a text about it, the key of the session of its
         -- earlier process or an empty text.
-        -- Returns the time, all nodes, and what was stored under the node's name before.
+        -- Returns the time, all nodes, what was stored under the node's name before, whether the session existed, and the
+        -- epoch or an empty text.
         local function renew(keys, arguments)
           local now = time()
           local before = redis.call('HGET', keys[2], arguments[2]) or ''
+          local existed = redis.call('EXISTS', keys[1])
           redis.call('SET', keys[1], '', 'PX', arguments[1])
           if arguments[4] ~= '' then redis.call('DEL', arguments[4]) end
           redis.call('HSET', keys[2], arguments[2], text(now) .. ' ' .. arguments[3])
           redis.call('PEXPIRE', keys[2], longest_absence / 1000)
-          return {text(now), living(keys[2], now), before}
+          local nodes, absent = living(keys[2], now)
+          for _, name in ipairs(absent) do redis.call('HDEL', keys[2], name) end
+          return {text(now), nodes, before, existed, redis.call('GET', keys[3]) or ''}
         end
 
         -- Says that a node stops. Keys: its session, nodes. Arguments: the node's name.
@@ -230,10 +241,10 @@ package struct FunctionLibrary: Sendable {
 
         -- Admits an envelope for all nodes, and claims it for one. The rules are those of Admission.admit.
         -- Keys: digest, iv, device token, buckets of the app, of unproven device tokens and of HTTP, session.
-        -- Arguments: 1 the session, 2 a hash of the ciphertext, 3 milliseconds that the claim may last, 4 the day,
-        -- 5-12 interval and refill of a device token, the app, unproven device tokens and HTTP (0 over TNP), 13-16 the days of proven,
-        -- dead and bound device tokens and of unsigned notifications, 17 the signer, 18 whether sender keys count,
-        -- 19 why an unproven device token would be refused, or an empty text, 20-24 what the node knows of the device
+        -- Arguments: 1 the session, 2 a hash of the ciphertext, 3 milliseconds that the claim may last, 4-11 interval and
+        -- refill of a device token, the app, unproven device tokens and HTTP (0 over TNP), 12-15 the days of proven, dead
+        -- and bound device tokens and of unsigned notifications, 16 the signer, 17 whether sender keys count,
+        -- 18 why an unproven device token would be refused, or an empty text, 19-23 what the node knows of the device
         -- token: standing, since, day, sender, unsigned.
         -- Returns {'claimed', standing, since, day, sender, unsigned, used part of the token's bucket}, {'final', sealed},
         -- {'over', what, milliseconds}, {'device', milliseconds, used part}, {'dead', since}, or one of elsewhere, iv,
@@ -244,16 +255,17 @@ package struct FunctionLibrary: Sendable {
           local content = redis.call('GET', keys[2])
           if content and content ~= arguments[2] then return redis.status_reply('iv') end
 
-          local now, today, days = time(), tonumber(arguments[4]), all_days(arguments, 13)
-          local device_interval, device_refill = tonumber(arguments[5]), tonumber(arguments[6])
+          local now, days = time(), all_days(arguments, 12)
+          local today = day(now)
+          local device_interval, device_refill = tonumber(arguments[4]), tonumber(arguments[5])
           local record = stored_record(keys[3]) or {
-            standing = tonumber(arguments[20]), since = arguments[21], day = tonumber(arguments[22]),
-            sender = arguments[23], unsigned = tonumber(arguments[24]), full = 0
+            standing = tonumber(arguments[19]), since = arguments[20], day = math.min(tonumber(arguments[21]), today),
+            sender = arguments[22], unsigned = tonumber(arguments[23]), full = 0
           }
           expire(record, today, days)
 
-          local app = bucket(keys[4], now, tonumber(arguments[7]), tonumber(arguments[8]))
-          local http = bucket(keys[6], now, tonumber(arguments[11]), tonumber(arguments[12]))
+          local app = bucket(keys[4], now, tonumber(arguments[6]), tonumber(arguments[7]))
+          local http = bucket(keys[6], now, tonumber(arguments[10]), tonumber(arguments[11]))
           local busy = math.max(app.wait(), http.wait())
           if busy > 0 then return {'over', 'node', milliseconds(busy)} end
 
@@ -261,17 +273,17 @@ package struct FunctionLibrary: Sendable {
           local wait = wait_time(record.full, now, device_interval, device_refill)
           if record.standing == 2 then
             refusal = {'dead', record.since}
-          elseif arguments[18] == '1' and arguments[17] == '' and record.sender ~= '' then
+          elseif arguments[17] == '1' and arguments[16] == '' and record.sender ~= '' then
             refusal = redis.status_reply('key_required')
-          elseif arguments[17] ~= '' and record.sender ~= '' and record.sender ~= arguments[17] then
+          elseif arguments[16] ~= '' and record.sender ~= '' and record.sender ~= arguments[16] then
             refusal = redis.status_reply('key_mismatch')
           elseif wait > 0 then
             refusal = {'device', milliseconds(wait), text(used_part(record.full, now, device_refill))}
           end
 
-          local unproven = bucket(keys[5], now, tonumber(arguments[9]), tonumber(arguments[10]))
+          local unproven = bucket(keys[5], now, tonumber(arguments[8]), tonumber(arguments[9]))
           if record.standing ~= 1 or refusal then
-            if arguments[19] ~= '' then return redis.status_reply(arguments[19]) end
+            if arguments[18] ~= '' then return redis.status_reply(arguments[18]) end
             local unproven_wait = unproven.wait()
             if unproven_wait > 0 then return {'over', 'unproven', milliseconds(unproven_wait)} end
           end
@@ -300,14 +312,17 @@ package struct FunctionLibrary: Sendable {
         end
 
         -- A stored envelope: s the session of the node that has it, or an empty text; d the key of its digest; v the
-        -- sealed envelope; m is present if another node stored it first.
+        -- sealed envelope; m is present if another node had it before.
 
         local longest_storage = 40 * 86400
 
         -- Gives a stored envelope to a session. `rows` is the beginning of the names of the sessions' envelopes.
         local function give(row, rows, sessions, session)
           local former = redis.call('HGET', row, 's')
-          if former then redis.call('SREM', rows .. former, row) end
+          if former and former ~= session then
+            redis.call('SREM', rows .. former, row)
+            redis.call('HSET', row, 'm', 1)
+          end
           redis.call('HSET', row, 's', session)
           redis.call('SADD', rows .. session, row)
           redis.call('SADD', sessions, session)
@@ -332,7 +347,8 @@ package struct FunctionLibrary: Sendable {
           return redis.status_reply('OK')
         end
 
-        -- Gives a node stored envelopes of sessions that have ended.
+        -- Lists stored envelopes of sessions that have ended, in any order. They stay where they are until a node that has
+        -- claimed and stored one keeps it.
         -- Keys: beginning of the sessions' envelopes, sessions with envelopes, beginning of the sessions.
         -- Arguments: the session, how many envelopes the node takes.
         -- Returns the key and the sealed text of each.
@@ -342,17 +358,16 @@ package struct FunctionLibrary: Sendable {
           local function lives(other) return redis.call('EXISTS', keys[3] .. other) == 1 end
           for _, former in ipairs(redis.call('SMEMBERS', keys[2])) do
             if #adopted < room and former ~= session and not lives(former) then
-              for _, row in ipairs(redis.call('SPOP', keys[1] .. former, room - #adopted)) do
+              for _, row in ipairs(redis.call('SRANDMEMBER', keys[1] .. former, room - #adopted)) do
                 local fields = redis.call('HMGET', row, 'd', 'v')
                 local claim = fields[1] and redis.call('GET', fields[1]) or ''
                 local kind, claimant = string.sub(claim, 1, 1), string.sub(claim, 2)
-                if kind == 'f' then
+                if kind == 'f' or not fields[1] then
+                  redis.call('SREM', keys[1] .. former, row)
                   redis.call('DEL', row)
-                elseif kind == 'c' and claimant ~= session and lives(claimant) then
-                  give(row, keys[1], keys[2], claimant)
-                elseif fields[1] then
-                  redis.call('HSET', row, 'm', 1)
-                  give(row, keys[1], keys[2], session)
+                elseif kind == 'c' and lives(claimant) then
+                  if claimant ~= session then give(row, keys[1], keys[2], claimant) end
+                else
                   adopted[#adopted + 1] = {row, fields[2]}
                 end
               end
@@ -362,60 +377,69 @@ package struct FunctionLibrary: Sendable {
           return adopted
         end
 
-        -- Records the outcome of an envelope that this node, or none, has claimed; once. Without an outcome, a stored
-        -- envelope is free for another node.
+        -- Records the outcome of an envelope that this node, or none, has claimed; once. What a push service has said counts
+        -- also if another node has claimed the envelope meanwhile. Without an outcome, the envelope is free for another
+        -- node. Only who has claimed it gets a refund.
         -- Keys: digest, iv, device token, buckets of the app, of unproven device tokens and of HTTP, stored envelope,
         -- beginning of the sessions' envelopes, sessions with envelopes.
         -- Arguments: 1 the session, 2 the sealed outcome, or an empty text if a resend is to be tried again,
-        -- 3 milliseconds for which the outcome is remembered, 4 the day, 5-12 (0 for buckets that get no refund)
-        -- and 13-16 as for take, 17 whether the device
-        -- token gets a refund, 18 what the push service says of the device token (accepted, gone, bad or an empty text),
-        -- 19 since when, 20 the signer that may bind it, 21 whether the notification was unsigned.
-        -- Returns {standing, since, day, sender, unsigned}, or ignored if another node has the envelope.
+        -- 3 milliseconds for which the outcome is remembered, 4-11 (0 for buckets that get no refund) and 12-15 as for
+        -- take, 16 whether the device token gets a refund, 17 what the push service says of the device token (accepted,
+        -- gone, bad or an empty text), 18 since when, 19 the signer that may bind it, 20 whether the notification was
+        -- unsigned.
+        -- Returns {standing, since, day, sender, unsigned}, or ignored.
         local function conclude(keys, arguments)
+          local session, outcome, event, since = arguments[1], arguments[2], arguments[17], arguments[18]
           local claim = redis.call('GET', keys[1])
+          local is_claimed = claim == 'c' .. session
           local holder, was_adopted = unpack(redis.call('HMGET', keys[7], 's', 'm'))
-          if claim and claim ~= 'c' .. arguments[1] then
-            if string.sub(claim, 1, 1) == 'f' then
-              drop(keys[7], keys[8], arguments[1])
-            elseif holder == arguments[1] then
-              give(keys[7], keys[8], keys[9], '')
+          if claim and not is_claimed then
+            local is_final = string.sub(claim, 1, 1) == 'f'
+            if is_final or outcome == '' or event == '' then
+              if is_final then
+                drop(keys[7], keys[8], session)
+              elseif holder == session then
+                give(keys[7], keys[8], keys[9], '')
+              end
+              return redis.status_reply('ignored')
             end
-            return redis.status_reply('ignored')
           end
-          if arguments[2] ~= '' then
+          if outcome ~= '' then
             local life = tonumber(arguments[3])
-            -- The node that stored it first may return and try it until it expires.
-            if was_adopted then life = math.max(life, redis.call('PTTL', keys[7])) end
-            redis.call('SET', keys[1], 'f' .. arguments[2], 'PX', life)
+            -- Another node that has stored it may return, and try it until it expires.
+            if was_adopted or (holder and holder ~= session) then life = math.max(life, redis.call('PTTL', keys[7])) end
+            redis.call('SET', keys[1], 'f' .. outcome, 'PX', life)
             if redis.call('EXISTS', keys[2]) == 1 then redis.call('PEXPIRE', keys[2], arguments[3]) end
-            drop(keys[7], keys[8], arguments[1])
-          else
+            drop(keys[7], keys[8], session)
+          elseif is_claimed then
             redis.call('DEL', keys[1], keys[2])
             if holder then give(keys[7], keys[8], keys[9], '') end
           end
 
-          local now, today, days = time(), tonumber(arguments[4]), all_days(arguments, 13)
-          for index = 4, 6 do
-            bucket(keys[index], now, tonumber(arguments[index * 2 - 1]), tonumber(arguments[index * 2])).refund()
-          end
+          local now, days = time(), all_days(arguments, 12)
+          local today = day(now)
           local record = stored_record(keys[3])
             or {standing = 0, since = '0', day = today, sender = '', unsigned = 0, full = 0}
           expire(record, today, days)
-          local event, since = arguments[18], arguments[19]
-          if arguments[17] == '1' then
-            record.full = after_refund(record.full, now, tonumber(arguments[5]), tonumber(arguments[6]))
+          if is_claimed then
+            for index = 4, 6 do
+              bucket(keys[index], now, tonumber(arguments[index * 2 - 2]), tonumber(arguments[index * 2 - 1])).refund()
+            end
+            if arguments[16] == '1' then
+              record.full = after_refund(record.full, now, tonumber(arguments[4]), tonumber(arguments[5]))
+            end
           end
           if event == 'accepted' then
             local recently_unsigned = record.unsigned > 0
-            if record.sender == '' and arguments[20] ~= '' and not recently_unsigned then
-              record.sender, record.unsigned = arguments[20], 0
-            elseif record.sender == '' and arguments[21] == '1' and days.quiet > 0 then
+            if record.sender == '' and arguments[19] ~= '' and not recently_unsigned then
+              record.sender, record.unsigned = arguments[19], 0
+            elseif record.sender == '' and arguments[20] == '1' and days.quiet > 0 then
               record.unsigned = today
             end
-            record.standing, record.since, record.day = 1, since, math.max(record.day, today)
+            record.standing, record.day = 1, math.max(record.day, today)
+            record.since = text(math.min(tonumber(since), math.floor(now / 1000)))
           elseif event == 'gone' then
-            -- A push service that has accepted the device token later is right, unless a clock was ahead then.
+            -- A push service that has accepted the device token later is right, unless a node's clock was ahead then.
             local accepted = record.standing == 1 and tonumber(record.since) or 0
             if accepted <= tonumber(since) or accepted > now / 1000 then
               record.standing, record.since, record.day = 2, since, math.max(record.day, today)

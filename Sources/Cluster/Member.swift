@@ -41,6 +41,10 @@ package struct Membership: Equatable, Sendable {
     package let members: [Member]
     /// The session that had the node's name before; `nil` if there was none.
     let nameOwner: String?
+    /// After `renew`: whether the node's session had ended, so that other nodes may have taken over what it had claimed.
+    let hadEnded: Bool
+    /// After `renew`: the epoch of the engine's state; `nil` if there is none.
+    let epoch: [UInt8]?
 
     /// Decodes the reply to `renew` or `members`.
     init?(_ reply: RedisReply) {
@@ -49,6 +53,8 @@ package struct Membership: Equatable, Sendable {
         else { return nil }
         self.time = time / 1000
         members = nodes.compactMap(Member.init).sorted { $0.name < $1.name }
+        hadEnded = elements.count > 3 && elements[3].integer == 0
+        epoch = elements.count > 4 ? elements[4].bytes : nil
         nameOwner = elements.dropFirst(2).first?.text?.split(separator: " ").dropFirst().first.map { String($0) }
     }
 }

@@ -15,6 +15,25 @@ package enum ClaimResult: Sendable {
     case final(Outcome)
     /// Another living node delivers the envelope, and its outcome is not known yet.
     case elsewhere
+    /// The nodes cannot be asked now. If another one may have taken over the envelope, this node asks again later.
+    case undecided
+}
+
+/// For how long the claims of this node hold: others may take over what it has claimed after its last sign of life.
+struct ClaimLease {
+    /// Changes when other nodes may have taken over what this node had claimed before.
+    private(set) var generation = 0
+    /// When the claims end, unless the node gives another sign of life.
+    private var end = MonotonicTime(nanoseconds: 0)
+
+    /// Records a sign of life.
+    /// - Parameter isNew: whether the claims before it may have ended.
+    mutating func renew(until end: MonotonicTime, isNew: Bool) {
+        if isNew { generation += 1 }
+        self.end = end
+    }
+
+    func holds(_ generation: Int, at now: MonotonicTime) -> Bool { generation == self.generation && now < end }
 }
 
 /// Claims envelopes among the nodes of a cluster.
@@ -37,6 +56,8 @@ extension DeliveryCore {
     /// The pause before the node asks again for a stored envelope that another node has. If that node ends, others get its
     /// stored envelopes at once.
     private static let storedPause = Duration.seconds(30)
+    /// The pause before the node asks again if it could not be told whether another node has a stored envelope.
+    private static let undecidedPause = Duration.seconds(5)
     private static let elsewhere = Outcome.retry(
         .nodeBusy, after: 10_000, text: "another node is still trying to deliver this envelope")
 
@@ -46,6 +67,17 @@ extension DeliveryCore {
         pending.phase = .claiming
         actions.append(.claim(pending))
     }
+
+    /// Whether no other node can have taken over an envelope.
+    func holdsClaim(_ pending: PendingEnvelope, _ now: ClockReading) -> Bool {
+        !usesClaims || (pending.isClaimed && lease.holds(pending.claimGeneration, at: now.monotonic))
+    }
+
+    /// Records a sign of life that the other nodes can see.
+    /// - Parameters:
+    ///   - end: when the claims of this node end without another one.
+    ///   - isNew: whether other nodes may have taken over what this node had claimed.
+    mutating func renewClaims(until end: MonotonicTime, isNew: Bool) { lease.renew(until: end, isNew: isNew) }
 
     /// Claims an envelope again that another node had.
     mutating func claimAgain(_ pending: PendingEnvelope, _ now: ClockReading) {
@@ -62,14 +94,13 @@ extension DeliveryCore {
         pending.phase = .active
         switch result {
         case .granted(let isProven):
-            pending.isClaimed = true
             if let isProven {
                 pending.origin = Origin(
                     circuit: pending.origin.circuit, effort: pending.origin.effort, isProven: isProven)
             }
-            // The engine may have lost it since an earlier process shared it.
-            if pending.row != nil { share(pending) }
-            begin(pending, now)
+            beginClaimed(pending, now)
+        case .undecided where pending.row != nil: park(pending, for: Self.undecidedPause, Self.busy, now)
+        case .undecided: beginClaimed(pending, now)
         case .final(let outcome):
             stopStoring(pending)
             finish(pending, outcome, now)
@@ -83,6 +114,14 @@ extension DeliveryCore {
             paused.insert(Pause(until: until, sequence: pending.sequence, envelope: pending))
         }
         settle(now)
+    }
+
+    private mutating func beginClaimed(_ pending: PendingEnvelope, _ now: ClockReading) {
+        pending.isClaimed = true
+        pending.claimGeneration = lease.generation
+        // The engine may have lost it since this node shared it.
+        if pending.row != nil { share(pending) }
+        begin(pending, now)
     }
 
     /// Ends an envelope that this node does not deliver; a stored one waits in the spool.
@@ -112,7 +151,7 @@ extension DeliveryCore {
         let envelope = stored.envelope
         if let pending = byDigest[envelope.digest] {
             // This node has it as well, and may have left it to the other node.
-            if let row = pending.row, pending.phase == .parked, !pending.isClaimed {
+            if let row = pending.row, pending.phase == .parked, !holdsClaim(pending, now) {
                 schedule.add(row, at: now.monotonic)
             }
         } else if window.outcome(of: envelope, now: now.monotonic) == nil {

@@ -58,6 +58,8 @@ struct DeliveryCore: ~Copyable {
     private(set) var isDraining = false
     /// Whether each envelope must be claimed before its first attempt, because other nodes may have it.
     var usesClaims = false
+    /// For how long this node's claims hold.
+    var lease = ClaimLease()
 
     /// The schedule of the spool.
     var schedule = SpoolSchedule()
@@ -301,6 +303,10 @@ struct DeliveryCore: ~Copyable {
         guard pause.envelope.phase == .paused(until: pause.until) else { return }
         pause.envelope.phase = .active
         if usesClaims, !pause.envelope.isClaimed { return claimAgain(pause.envelope, now) }
+        // A stored envelope is claimed again when it is loaded.
+        if pause.envelope.row != nil, !holdsClaim(pause.envelope, now) {
+            return park(pause.envelope, for: .zero, Self.busy, now)
+        }
         advance(pause.envelope, now)
     }
 

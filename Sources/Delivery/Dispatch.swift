@@ -273,6 +273,12 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         perform()
     }
 
+    /// Records a sign of life that the other nodes of the cluster can see.
+    /// - Parameters:
+    ///   - end: when the claims of this node end without another one.
+    ///   - isNew: whether other nodes may have taken over what this node had claimed.
+    package func renewClaims(until end: MonotonicTime, isNew: Bool) { core.renewClaims(until: end, isNew: isNew) }
+
     /// How many stored envelopes of ended nodes of the cluster ``adopt(_:)`` may bring.
     package var roomToAdopt: Int { core.roomToAdopt }
 

@@ -67,12 +67,15 @@ package final class RedisConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     /// Sends a command and waits for its reply.
+    /// - Parameter time: how long the caller waits; the connection stays open if the reply comes later.
     /// - Throws: ``RedisError``.
     package func call(
-        _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
+        _ command: RedisCommand, within time: Duration = replyTimeout, isolation: isolated (any Actor)? = #isolation
     ) async throws(RedisError) -> RedisReply {
         let result = await withCheckedContinuation { continuation in
-            send(command, for: Caller(continuation))
+            let caller = Caller(continuation)
+            if time < Self.replyTimeout { caller.wait(for: time, on: stream.loop) }
+            send(command, for: caller)
         }
         return try result.get()
     }
@@ -132,14 +135,21 @@ package final class RedisConnection: ByteStreamHandler, TurnEndHandler {
 
     /// Resumes the task that waits for one reply.
     private final class Caller: RedisReceiver {
-        private let continuation: CheckedContinuation<Result<RedisReply, RedisError>, Never>
+        private var continuation: CheckedContinuation<Result<RedisReply, RedisError>, Never>?
+        private var timer: Timer?
 
         init(_ continuation: CheckedContinuation<Result<RedisReply, RedisError>, Never>) {
             self.continuation = continuation
         }
 
+        func wait(for time: Duration, on loop: EventLoop) {
+            timer = Timer(on: loop, after: time) { [unowned self] in replied(0, .failure(.timedOut)) }
+        }
+
         func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
-            continuation.resume(returning: reply)
+            timer = nil
+            continuation?.resume(returning: reply)
+            continuation = nil
         }
     }
 }

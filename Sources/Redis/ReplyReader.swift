@@ -2,13 +2,15 @@
 
 import CHiredis
 
-/// Reads the replies of a Redis server from its bytes, with hiredis' parser. Bounded: see ``largestReply`` and
-/// ``longestArray``.
+/// Reads the replies of a Redis server from its bytes, with hiredis' parser. Bounded: see ``largestReply``,
+/// ``longestArray`` and ``maximumParts``.
 final class ReplyReader {
     /// Maximum number of bytes that wait for the end of a reply.
     static let largestReply = 16 << 20
     /// Maximum number of elements of an array.
     static let longestArray = 1 << 16
+    /// Maximum number of parts of a reply, arrays and their elements.
+    static let maximumParts = 1 << 18
 
     /// hiredis calls these for each part of a reply, parents before their elements. The objects that they return are
     /// numbers of ``parts``, from 1 on, in the form of pointers. Unsafe, because hiredis takes a pointer to a variable, which
@@ -47,6 +49,7 @@ final class ReplyReader {
     private static func add(_ value: RedisReply, _ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
         guard let task, let context = task.pointee.privdata else { return nil }
         let reader = Unmanaged<ReplyReader>.fromOpaque(context).takeUnretainedValue()
+        guard reader.parts.count < maximumParts else { return nil }
         reader.parts.append(Part(value: value))
         if let parent = task.pointee.parent {
             reader.parts[Int(bitPattern: parent.pointee.obj) - 1].elements.append(reader.parts.count - 1)
@@ -82,8 +85,8 @@ final class ReplyReader {
     }
 
     private var problem: RedisError {
-        // hiredis reports an array that createArray rejects as a lack of memory.
-        if reader.pointee.err == REDIS_ERR_OOM { return .malformed("an array is too long") }
+        // hiredis reports a part that is not created as a lack of memory.
+        if reader.pointee.err == REDIS_ERR_OOM { return .malformed("an array is too long, or has too many parts") }
         let text = withUnsafeBytes(of: reader.pointee.errstr) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
         return .malformed(text)
     }

@@ -127,8 +127,10 @@ final class HandleKeeper: @unchecked Sendable {
         to request: HandleRequest, app: String, _ limits: HandleStore.Limits, at now: Int64
     ) async throws -> HandleStore.Answer {
         guard let sharing else { return try await store.perform(request, app: app, limits, at: now) }
-        if case .register = request.action, case let wait = await sharing.takeRegistration(), wait > 0 {
-            return HandleStore.Answer(.retry(.tooManyUnproven, after: wait))
+        var wasTaken = false
+        if case .register = request.action, let wait = await sharing.takeRegistration() {
+            guard wait == 0 else { return HandleStore.Answer(.retry(.tooManyUnproven, after: wait)) }
+            wasTaken = true
         }
         let handle = store.handle(of: request, app: app)
         var answer = HandleStore.Answer(Self.full)
@@ -137,9 +139,13 @@ final class HandleKeeper: @unchecked Sendable {
         }
         if answer.handle != nil {
             // The other nodes know it from now on.
-            let own = try await store.sealed(handle)
-            if let own, case .unavailable = await sharing.exchange(own.name, own, limits) { sharing.changed(handle) }
-        } else if answer.outcome.kind == .retry, case .register = request.action {
+            guard let own = try await store.sealed(handle) else { return answer }
+            if case .unavailable = await sharing.exchange(own.name, own, limits) {
+                sharing.changed(handle)
+            } else {
+                sharing.told(handle)
+            }
+        } else if wasTaken, answer.outcome.kind == .retry {
             sharing.refundRegistration()
         }
         return answer

@@ -154,10 +154,10 @@ final class Intake: OutcomeReceiver {
             admission.recordLackOfRoom(paid: effort, through: senderProtocol)
             throw Refusal(outcome)
         }
-        let terms = admission.terms(
+        var terms = admission.terms(
             of: submission, by: access, paid: effort, app: app, on: circuit, through: senderProtocol)
         if ledger != nil {
-            try admission.checkNode(terms, at: now.monotonic)
+            try admission.checkNode(&terms, at: now.monotonic)
             return (.asking(terms), unproven)
         }
         let ticket = try admission.admit(terms, at: now)
@@ -218,9 +218,9 @@ final class Intake: OutcomeReceiver {
         }
         switch submission.state {
         case .resend: connection?.finished(submission.request, outcome)
-        case .asking:
+        case .asking(var terms):
             // Another node has delivered it, or still does.
-            admission.uncheckNode(at: .now)
+            admission.uncheckNode(&terms, at: .now)
             connection?.finished(submission.request, outcome)
         case .refused(let refusal):
             if let connection { refuse(submission.request, refusal, on: connection) }
@@ -241,7 +241,7 @@ final class Intake: OutcomeReceiver {
         if let ledger, let keys = submission.keys {
             let refund = Admission.Refund(outcome, contact: contact)
             let event = admission.event(outcome, of: ticket, binds: mayBind, at: now)
-            ledger.conclude(keys, outcome, ticket, refund, event, on: now.day)
+            ledger.conclude(keys, outcome, ticket, refund, event)
         }
         let goAway = admission.finish(ticket, with: outcome, contact: contact, binds: mayBind, at: now)
         connection?.finished(submission.request, admission.addingAllowance(to: outcome, of: ticket, at: now.monotonic))
@@ -271,7 +271,10 @@ final class Intake: OutcomeReceiver {
             guard let outcome = ledger?.outcome(sealed, of: keys) else { return .elsewhere }
             return .final(outcome)
         case .elsewhere, .resumed: return .elsewhere
-        case .ivReused: return refused(place, Refusal(.rejected(.ivReused)))
+        case .ivReused:
+            var terms = terms
+            admission.uncheckNode(&terms, at: .now)
+            return refused(place, Refusal(.rejected(.ivReused)))
         case .refused(let reason): return refused(place, admission.refusal(of: terms, reason, at: reading))
         }
     }
@@ -294,7 +297,8 @@ final class Intake: OutcomeReceiver {
         let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
         let now = reading
         metrics.decided(alone: true)
-        admission.uncheckNode(at: now.monotonic)
+        var terms = terms
+        admission.uncheckNode(&terms, at: now.monotonic)
         do throws(Refusal) {
             return granted(place, keys, try admission.admit(terms, at: now))
         } catch {

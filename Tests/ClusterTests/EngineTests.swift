@@ -114,15 +114,52 @@ import Time
         }
     }
 
-    @Test func `a node notices that the engine has lost its state`() async throws {
+    @Test(arguments: [true, false])
+    func `a node notices that the engine has lost its state`(endsConnections: Bool) async throws {
         try await withServer { server, domain in
             let events = Events()
             let engine = await engine(settings(server), events, on: domain)
             _ = try await admin(server, ["FLUSHALL"], on: domain)
-            _ = try await admin(server, ["FUNCTION", "FLUSH"], on: domain)
-            _ = try await admin(server, ["CLIENT", "KILL", "TYPE", "normal"], on: domain)
+            if endsConnections {
+                _ = try await admin(server, ["FUNCTION", "FLUSH"], on: domain)
+                _ = try await admin(server, ["CLIENT", "KILL", "TYPE", "normal"], on: domain)
+            }
             while !events.all.contains(.lostState) { await domain.loop.sleep(for: .milliseconds(5)) }
             while !engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(5)) }
+            await engine.stop()
+        }
+    }
+
+    @Test func `a node learns that its session had ended`() async throws {
+        try await withServer { server, domain in
+            let engine = Engine(settings(server), version: "1.0", on: domain.loop)
+            var renewals: [Bool] = []
+            engine.renewed = { end, isNew in
+                #expect(end > .now)
+                renewals.append(isNew)
+            }
+            await engine.start()
+            while renewals.count < 2 { await domain.loop.sleep(for: .milliseconds(20)) }
+            _ = try await admin(server, ["DEL", "tocsin:{test}:n:\(engine.session)"], on: domain)
+            while renewals.count < 3 { await domain.loop.sleep(for: .milliseconds(20)) }
+            #expect(renewals == [true, false, true])
+            await engine.stop()
+        }
+    }
+
+    @Test func `a sender waits for a slow engine only briefly, and the next one not at all`() async throws {
+        try await withServer { server, domain in
+            let engine = await engine(settings(server), Events(), on: domain)
+            _ = try await admin(server, ["CLIENT", "PAUSE", "1000"], on: domain)
+            let start = MonotonicTime.now
+            #expect((try? await engine.ask(RedisCommand("PING"))) == nil)
+            #expect(!engine.isAsked && engine.status.isAvailable)
+            #expect((try? await engine.ask(RedisCommand("PING"))) == nil)
+            #expect(MonotonicTime.now - start < .seconds(1))
+            // The reply that came too late is no failure of the connection.
+            while !engine.isAsked { await domain.loop.sleep(for: .milliseconds(20)) }
+            #expect(try await engine.ask(RedisCommand("PING")) == .status("PONG"))
+            #expect(MonotonicTime.now - start >= .seconds(1))
             await engine.stop()
         }
     }

@@ -147,6 +147,7 @@ final class DeliveryCoreModel {
         self.limits = limits
         core = DeliveryCore(limits: limits, random: SplitMix64(seed: seed))
         core.usesClaims = usesClaims
+        renewClaims(for: .seconds(30))
         serve(routes)
     }
 
@@ -287,6 +288,12 @@ final class DeliveryCoreModel {
         core.claimed(pending.handle.rawValue, result, at: now)
         perform()
     }
+
+    /// Gives a sign of life that the other nodes see.
+    /// - Parameters:
+    ///   - time: how long the claims hold without another one.
+    ///   - isNew: whether other nodes may have taken over what this node had claimed.
+    func renewClaims(for time: Duration, isNew: Bool = false) { core.renewClaims(until: clock + time, isNew: isNew) }
 
     /// Gives the node a stored envelope of another node that has ended.
     func adopt(_ draft: Draft) throws {
@@ -495,6 +502,7 @@ final class DeliveryCoreModel {
         let destination = core.routes.routes[route]
         if attempts.contains(where: { $0.digest == pending.digest }) { report("an envelope is sent twice at a time") }
         if isRemembered(pending.digest) { report("a delivered envelope is sent again") }
+        if usesClaims, pending.row != nil, !pending.isClaimed { report("a stored envelope is sent without a claim") }
         // Apple's other environment may be asked after the expiry, because the first one answered late.
         if destination.magic == .android, pending.expiry.hasPassed(at: lastSecond) {
             report("an expired envelope is sent")

@@ -97,7 +97,9 @@ private struct RandomDelivery {
         case ..<84: model.advance(.milliseconds(generator.below(1500)))
         case ..<88: model.advanceToWake()
         case ..<90: model.oversleep(.seconds(1 + generator.below(90)))
-        case ..<95: model.secondPassed()
+        case ..<95:
+            model.secondPassed()
+            if generator.below(2) == 0 { model.renewClaims(for: .seconds(30), isNew: generator.below(8) == 0) }
         case ..<97: changeWeather()
         case ..<98: try adopt()
         case ..<99: model.purge()
@@ -165,6 +167,7 @@ private struct RandomDelivery {
             case 1: .refused(.gone(since: 1))
             case 2: .final(.delivered())
             case 3, 4: .elsewhere
+            case 5: .undecided
             default: .granted(isProven: generator.below(2) == 0)
             }
         model.answerClaim(at: generator.below(model.claimCount), result)

@@ -11,11 +11,13 @@ import Testing
     private let apple = Route(app: "one", magic: .iOS)
     private let appleDevelopment = Route(app: "one", magic: .iOSDev)
 
-    private func makeModel(totalInFlight: Int = 100, concurrency: Int = 100) -> DeliveryCoreModel {
+    private func makeModel(
+        totalInFlight: Int = 100, concurrency: Int = 100, usesClaims: Bool = false
+    ) -> DeliveryCoreModel {
         var limits = DispatchLimits()
         limits.totalInFlight = totalInFlight
         limits.concurrency = concurrency
-        return DeliveryCoreModel(limits: limits)
+        return DeliveryCoreModel(limits: limits, usesClaims: usesClaims)
     }
 
     /// Submits envelopes that the spool stores one after the other.
@@ -75,6 +77,54 @@ import Testing
         model.advance(.seconds(1))
         try model.submit(Draft())
         #expect(model.sent == [1])
+    }
+
+    @Test func `a stored envelope is claimed again if other nodes may have taken it over`() throws {
+        let model = makeModel(usesClaims: true)
+        /// Ends the attempt, and lets time pass until the envelope is sent or claimed again.
+        func retry() {
+            model.answer(.unavailable(seconds: 60), retryAfter: 60)
+            for _ in 0..<1000 where model.sent.isEmpty && model.claimCount == 0 {
+                model.advanceToWake()
+                model.runSpool()
+            }
+        }
+        try model.openSpool()
+        try model.submit(Draft(ttl: 86_400), acceptsQueued: true)
+        model.answerClaim()
+        model.runSpool()
+        // The claim holds as long as the others see signs of life.
+        model.renewClaims(for: .seconds(3600))
+        retry()
+        #expect(model.sent == [1] && model.claimCount == 0)
+        model.renewClaims(for: .seconds(30))
+        retry()
+        #expect(model.sent == [] && model.claimCount == 1)
+        // Another node has it. It gives it back; and then this node is believed to be dead once more.
+        model.answerClaim(.elsewhere)
+        model.renewClaims(for: .seconds(3600))
+        model.advance(.seconds(31))
+        model.runSpool()
+        model.answerClaim()
+        #expect(model.sent == [1])
+        model.renewClaims(for: .seconds(3600), isNew: true)
+        retry()
+        model.answerClaim(.final(.delivered()))
+        #expect(model.sent == [] && model.pending == 0)
+    }
+
+    @Test func `a stored envelope waits while nobody can say whether another node has it, a new one does not`() throws {
+        let model = makeModel(usesClaims: true)
+        try model.openSpool(stored: [Draft(number: 1)])
+        model.runSpool()
+        try model.submit(Draft(device: 2, number: 2))
+        for _ in 0..<2 { model.answerClaim(.undecided) }
+        model.runSpool()
+        #expect(model.sent == [2])
+        model.advance(.seconds(5))
+        model.runSpool()
+        model.answerClaim()
+        #expect(model.sent == [2, 1])
     }
 
     @Test func `a resend after RETRY is a new envelope`() throws {

@@ -210,7 +210,9 @@ extension DeliveryCore {
             // The stored expiry applies, even if a resend had another ttl.
             pending.expiry = .at(stored.expires)
             enterMemory(pending, envelope)
-            if pending.isClaimed { deliver(pending, now) } else { claimAndBegin(pending, now) }
+            if holdsClaim(pending, now) { return deliver(pending, now) }
+            pending.isClaimed = false
+            claimAndBegin(pending, now)
         } else if let pending = byDigest[envelope.digest] {
             // A resend arrived while the row was being read, and the resend's delivery continues.
             becameStored(pending, row)

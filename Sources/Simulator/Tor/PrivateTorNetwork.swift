@@ -20,10 +20,13 @@ package actor PrivateTorNetwork {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// Number of relays in addition to the authority. With fewer than four, startup is less reliable.
-    private static let relayCount = 4
+    /// Default number of relays in addition to the authority. With fewer than four, startup is less reliable.
+    package static let defaultRelays = 4
     private static let timeout = Duration.seconds(90)
+    /// How often the network starts at most: now and then, a tor of a new network waits for minutes for a reply.
+    private static let maximumStarts = 3
 
+    private let relayCount: Int
     private let votingInterval: Int
     private let host: String
     private let directory: String
@@ -34,11 +37,15 @@ package actor PrivateTorNetwork {
     /// Creates a network that is not started yet.
     /// - Parameters:
     ///   - host: the address of the relays: on loopback, or in a network namespace.
+    ///   - relays: the number of relays in addition to the authority.
     ///   - votingInterval: the seconds between two consensuses. Keys of descriptors change every 24 intervals: by
     ///     default not in the life of a network.
     /// - Throws: ``TorError``.
-    package init(host: String = "127.0.0.1", votingInterval: Int = 1800, on loop: EventLoop) throws {
+    package init(
+        host: String = "127.0.0.1", relays: Int = defaultRelays, votingInterval: Int = 1800, on loop: EventLoop
+    ) throws {
         self.host = host
+        relayCount = relays
         self.votingInterval = votingInterval
         self.loop = loop
         // A short path, because the path of a unix socket is limited.
@@ -60,12 +67,22 @@ package actor PrivateTorNetwork {
         target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
         progress: @Sendable (String) -> Void = { _ in }
     ) async throws -> Access {
-        do {
-            return try await bringUp(target, virtualPort, serviceOptions, progress)
-        } catch {
-            await stop()
-            throw error
+        for attempt in 1... {
+            do {
+                return try await bringUp(target, virtualPort, serviceOptions, progress)
+            } catch {
+                await stop()
+                guard attempt < Self.maximumStarts, !Task.isCancelled else { throw error }
+                progress("starting once more: \(error)")
+                try makeDirectory()
+            }
         }
+        fatalError("the last attempt returns or throws")
+    }
+
+    private func makeDirectory() throws {
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     }
 
     /// The torrc lines with which another tor joins the network, once it is running.
@@ -101,7 +118,7 @@ package actor PrivateTorNetwork {
         progress("generating the keys of a directory authority")
         let authority = try await makeAuthority()
         var relays = [authority]
-        for index in 0..<Self.relayCount {
+        for index in 0..<relayCount {
             relays.append(
                 try add(
                     "relay\(index)",
@@ -114,7 +131,7 @@ package actor PrivateTorNetwork {
             try relay.seedBandwidth()
             try relay.start(authority: authorityLine)
         }
-        progress("starting 1 authority and \(Self.relayCount) relays")
+        progress("starting 1 authority and \(relayCount) relays")
         try await wait(until: deadline, for: "the relays' descriptors") {
             let reply = await authority.ask("GETINFO desc/all-recent", on: self.loop) ?? []
             return reply.filter { $0.hasPrefix("router ") || $0.contains("=router ") }.count >= relays.count

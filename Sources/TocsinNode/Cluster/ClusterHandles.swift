@@ -3,16 +3,20 @@
 import Admission
 import Cluster
 import Cryptography
+import DequeModule
 import Glibc
 import Handles
 import Redis
 import TNP
+import Time
 
 /// Exchanges handles with the other nodes: each keeps all handles that it has seen on disk, and the engine the newest
 /// record of each. Without the engine, a node uses its own.
 final class ClusterHandles {
     /// Maximum number of changes made without the engine that are remembered; the others follow at their next use.
     private static let maximumUnsent = 10_000
+    /// How long a change is remembered that the engine has: the replica that takes its place may lack it.
+    private static let replicaDelay = Duration.seconds(60)
     /// How many handles are given to the engine in a second.
     private static let perSecond = 500
 
@@ -36,6 +40,8 @@ final class ClusterHandles {
     private var isGiving = false
     /// Handles that were changed without the engine.
     private var unsent: Set<Handle> = []
+    /// Handles that were changed, and when the engine had the change.
+    private var sent: Deque<(handle: Handle, at: MonotonicTime)> = []
 
     /// - Parameter state: the node's state directory.
     init(_ engine: Engine, _ outbox: EngineOutbox, state: String, settings: @escaping () -> AdmissionSettings) {
@@ -57,7 +63,7 @@ final class ClusterHandles {
             SharedHandle(sequence: $0.sequence, sealed: $0.sealed, state: $0.state.rawValue, time: $0.time)
         }
         do throws(EngineProblem) {
-            let reply = try await engine.call(calls.exchange(name, shared, life: own?.life(limits) ?? 0))
+            let reply = try await engine.ask(calls.exchange(name, shared, life: own?.life(limits) ?? 0))
             guard let newer = SharedHandle(reply), let state = HandleEntry.State(rawValue: newer.state) else {
                 return .same
             }
@@ -70,10 +76,10 @@ final class ClusterHandles {
     }
 
     /// Takes one from the nodes' budget for REGISTER.
-    /// - Returns: milliseconds until there is one; 0 if it was taken, or the node decides alone.
-    func takeRegistration(isolation: isolated (any Actor)? = #isolation) async -> UInt32 {
-        let reply = try? await engine.call(calls.spend(settings(), isRefund: false))
-        return reply?.integer.flatMap { UInt32(exactly: $0) } ?? 0
+    /// - Returns: milliseconds until there is one; 0 if it was taken; `nil` if the node decides alone.
+    func takeRegistration(isolation: isolated (any Actor)? = #isolation) async -> UInt32? {
+        let reply = try? await engine.ask(calls.spend(settings(), isRefund: false))
+        return reply?.integer.flatMap { UInt32(exactly: $0) }
     }
 
     /// Gives back what ``takeRegistration()`` took.
@@ -92,12 +98,26 @@ final class ClusterHandles {
     // MARK: What the engine lacks
 
     /// Remembers a handle that was changed without the engine.
-    func changed(_ handle: Handle) { if unsent.count < Self.maximumUnsent { unsent.insert(handle) } }
+    func changed(_ handle: Handle) {
+        // The node may end before the engine returns: its next process then gives the engine all handles.
+        if unsent.isEmpty { unlink(epochFile) }
+        if unsent.count < Self.maximumUnsent { unsent.insert(handle) }
+    }
+
+    /// Remembers for a while that the engine has learnt of a change.
+    func told(_ handle: Handle) {
+        while let first = sent.first, .now - first.at > Self.replicaDelay || sent.count >= Self.maximumUnsent {
+            sent.removeFirst()
+        }
+        sent.append((handle, .now))
+    }
 
     /// Looks whether the engine may lack handles: it is a new one, or has lost its state.
     func engineReturned() {
         let known = try? RegularFile.read(epochFile, atMost: 64, access: .owner)
         position = known == engine.epoch ? nil : []
+        for (handle, time) in sent where .now - time <= Self.replicaDelay { unsent.insert(handle) }
+        sent = []
     }
 
     /// Gives the engine what it lacks. Call this once a second.

@@ -15,17 +15,19 @@ import Time
 /// whether this node delivers it; and tells the engine its outcome. Without the engine, or while it is slow, the node
 /// decides alone.
 final class ClusterLedger: EnvelopeClaims, RedisReceiver {
-    /// How long the node waits for the engine's decision.
-    static let patience = Duration.milliseconds(250)
-    /// How long the node decides alone after the engine was slow.
-    private static let slowPause = Duration.seconds(1)
+
+    /// For how long after its loss the engine may return before the node delivers alone what it has stored: another node
+    /// may have taken that over.
+    private static let longestWait = Duration.seconds(60)
 
     private struct Question {
         /// The number of the envelope.
         let number: UInt64
         let keys: EnvelopeKeys
-        /// `nil` for an envelope that an earlier process stored.
+        /// `nil` for an envelope that the nodes have admitted before.
         let submission: (reply: Reply, terms: Admission.Terms)?
+        /// What the node has decided alone, while the engine's answer is still to come.
+        var decidedAlone: ClaimResult?
     }
 
     private let engine: Engine
@@ -43,8 +45,6 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     /// The questions and when they have waited for too long, in this order. Some are answered.
     private var deadlines: Deque<(question: Slab<Question>.Handle, at: MonotonicTime)> = []
     private var timer: Timer?
-    /// While the engine is slow, when the node asks it again.
-    private var aloneUntil = MonotonicTime(nanoseconds: 0)
     private let outbox: EngineOutbox
     /// The stored envelopes of all nodes.
     let spool: ClusterSpool
@@ -72,14 +72,18 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         senderProtocol == .http ? limits.http : limits.tnp
     }
 
-    /// Whether the node decides alone.
-    private var isAlone: Bool { !engine.status.isAvailable || aloneUntil > .now }
-
     /// Tells the engine what it has not received, and takes over what ended nodes have stored. Call this once a second.
     func secondPassed() {
         guard engine.status.isAvailable else { return }
         outbox.sendAll()
         spool.secondPassed()
+    }
+
+    /// Learns whether the engine can be used.
+    func engineChanged(isAvailable: Bool) {
+        // Before any new claim: an old outcome must not end a claim that is newer.
+        if isAvailable { outbox.sendAll() }
+        intake?.nodesDecide(alone: !isAvailable)
     }
 
     // MARK: Before the first attempt
@@ -93,7 +97,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             envelope, token: token, app: app, through: terms?.senderProtocol ?? .tnp, in: engine.names)
         let question = Question(
             number: number, keys: keys, submission: reply.flatMap { reply in terms.map { (reply, $0) } })
-        guard !isAlone else { return decideAlone(question) }
+        guard engine.isAsked else { return dispatch.claimed(number, decideAlone(question)) }
         intake.nodesDecide(alone: false)
         let command: RedisCommand
         if let terms {
@@ -102,28 +106,47 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
                 terms: terms, limits: limits(terms.senderProtocol),
                 senderKeysCount: settings.senders != .off,
                 obstacle: intake.admission.obstacle(to: terms, at: now.monotonic),
-                record: intake.admission.record(for: terms, on: now.day), on: now.day)
+                record: intake.admission.record(for: terms, on: now.day))
         } else {
             command = engine.claims.resume(keys, ttl: envelope.ttl)
         }
         let place = questions.insert(question)
-        deadlines.append((place, .now + Self.patience))
-        if deadlines.count == 1 { timer?.start(after: Self.patience) }
+        deadlines.append((place, .now + Engine.patience))
+        if deadlines.count == 1 { timer?.start(after: Engine.patience) }
         // Reports an engine that has just gone through `replied`, too.
-        if !engine.send(command, number: place.rawValue, for: self) { answered(place, nil) }
+        if !engine.send(command, number: place.rawValue, for: self) {
+            questions.remove(place)
+            dispatch.claimed(number, decideAlone(question))
+        }
     }
 
     func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
-        let place = Slab<Question>.Handle(rawValue: number)
-        // After its deadline, a question is no longer there.
-        guard questions.contains(place) else { return }
-        answered(place, try? ClaimAnswer(reply.get()))
+        guard let question = questions.remove(Slab<Question>.Handle(rawValue: number)) else { return }
+        let answer = try? ClaimAnswer(reply.get())
+        if let answer, question.decidedAlone == nil {
+            return dispatch.claimed(question.number, result(answer, question))
+        }
+        let isLate = question.decidedAlone != nil
+        let decided = question.decidedAlone ?? decideAlone(question)
+        if case .refused = decided { release(question, answer) }
+        if !isLate { dispatch.claimed(question.number, decided) }
     }
 
-    private func answered(_ place: Slab<Question>.Handle, _ answer: ClaimAnswer?) {
-        guard let question = questions.remove(place) else { return }
-        guard let answer else { return decideAlone(question) }
-        dispatch.claimed(question.number, result(answer, question))
+    /// Releases an envelope that the node has refused alone, and that the engine has, or may have, given to the node.
+    private func release(_ question: Question, _ answer: ClaimAnswer?) {
+        var refund: Admission.Refund?
+        var wasUnproven = false
+        switch answer {
+        case .claimed(let record, _): (refund, wasUnproven) = (.everything, !record.isProven)
+        // The reply was lost.
+        case nil: break
+        case .resumed, .final, .elsewhere, .ivReused, .refused: return
+        }
+        outbox.send(
+            engine.claims.conclude(
+                question.keys, outcome: nil, window: window,
+                limits: limits(question.submission?.terms.senderProtocol ?? .tnp), refund: refund,
+                wasUnproven: wasUnproven, event: .none))
     }
 
     private func result(_ answer: ClaimAnswer, _ question: Question) -> ClaimResult {
@@ -137,12 +160,13 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         }
     }
 
-    private func decideAlone(_ question: Question) {
+    private func decideAlone(_ question: Question) -> ClaimResult {
         intake?.nodesDecide(alone: true)
-        guard let (reply, terms) = question.submission, let intake else {
-            return dispatch.claimed(question.number, .granted(isProven: nil))
+        if let (reply, terms) = question.submission, let intake {
+            return intake.decideAlone(reply, terms, question.keys)
         }
-        dispatch.claimed(question.number, intake.decideAlone(reply, terms, question.keys))
+        let mayReturn = engine.status.isAvailable || .now < engine.status.since + Self.longestWait
+        return mayReturn ? .undecided : .granted(isProven: nil)
     }
 
     private func deadlineReached() {
@@ -150,8 +174,11 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         while let first = deadlines.first, first.at <= now {
             deadlines.removeFirst()
             guard questions.contains(first.question) else { continue }
-            aloneUntil = now + Self.slowPause
-            answered(first.question, nil)
+            engine.wasSlow()
+            let question = questions[first.question]
+            let result = decideAlone(question)
+            questions[first.question].decidedAlone = result
+            dispatch.claimed(question.number, result)
         }
         if let next = deadlines.first { timer?.start(after: next.at - now) }
     }
@@ -178,11 +205,11 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     /// Tells the engine the outcome of a submission that this node has admitted.
     func conclude(
         _ keys: EnvelopeKeys, _ outcome: Outcome, _ ticket: Admission.Ticket, _ refund: Admission.Refund,
-        _ event: TokenEvent, on day: UInt16
+        _ event: TokenEvent
     ) {
         conclude(
             keys, outcome, limits: limits(ticket.senderProtocol),
-            refund: ticket.isShared ? refund : nil, wasUnproven: ticket.isUnproven, event, on: day)
+            refund: ticket.isShared ? refund : nil, wasUnproven: ticket.isUnproven, event)
     }
 
     /// Tells the engine the outcome of an envelope that an earlier process has admitted.
@@ -198,18 +225,17 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             case .rejected, .queued, .retry: .none
             }
         conclude(
-            keys, outcome, limits: limits.tnp, refund: nil, wasUnproven: false, event,
-            on: now.day)
+            keys, outcome, limits: limits.tnp, refund: nil, wasUnproven: false, event)
     }
 
     private func conclude(
         _ keys: EnvelopeKeys, _ outcome: Outcome, limits: SharedLimits, refund: Admission.Refund?, wasUnproven: Bool,
-        _ event: TokenEvent, on day: UInt16
+        _ event: TokenEvent
     ) {
         let sealed = outcome.isRepeated ? engine.names.seal(outcome.spooled, of: keys.digest) : nil
         outbox.send(
             engine.claims.conclude(
                 keys, outcome: sealed, window: window, limits: limits, refund: refund, wasUnproven: wasUnproven,
-                event: event, on: day))
+                event: event))
     }
 }

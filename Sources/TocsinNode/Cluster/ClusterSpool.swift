@@ -19,6 +19,8 @@ final class ClusterSpool: RedisReceiver {
     private unowned let dispatch: Dispatch
     private var asksNext = MonotonicTime(nanoseconds: 0)
     private var isAsking = false
+    /// How many envelopes the last question asked for.
+    private var room = 0
     /// Receives the number of envelopes that were taken over.
     var report: (Int) -> Void = { _ in }
 
@@ -28,8 +30,10 @@ final class ClusterSpool: RedisReceiver {
         self.dispatch = dispatch
     }
 
-    /// Keeps an envelope that this node has stored in the engine, too.
+    /// Keeps an envelope that this node has stored in the engine, too. Without the engine, that happens when the node
+    /// claims the envelope again.
     func keep(_ envelope: SpooledEnvelope) {
+        guard engine.status.isAvailable else { return }
         let keys = StoredEnvelopeKeys(envelope.envelope.digest, in: engine.names)
         let sealed = engine.names.seal(envelope.encoded, of: keys.envelope)
         outbox.send(engine.claims.keep(keys, sealed: sealed, for: .seconds(envelope.expires - UnixTime.now)))
@@ -38,7 +42,7 @@ final class ClusterSpool: RedisReceiver {
     /// Asks for envelopes of ended nodes from time to time. Call this once a second.
     func secondPassed() {
         guard !isAsking, asksNext <= .now else { return }
-        let room = min(Self.batch, dispatch.roomToAdopt)
+        room = min(Self.batch, dispatch.roomToAdopt)
         guard room > 0 else { return }
         asksNext = .now + Self.interval
         isAsking = engine.send(engine.claims.adopt(upTo: room, in: engine.names), number: 0, for: self)
@@ -47,7 +51,8 @@ final class ClusterSpool: RedisReceiver {
     func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
         isAsking = false
         guard let adopted = try? reply.get().elements, !adopted.isEmpty else { return }
-        if adopted.count == Self.batch { asksNext = .now }
+        // There may be more: the next question comes in a second.
+        if adopted.count == room { asksNext = .now }
         var count = 0
         for parts in adopted {
             guard let parts = parts.elements, parts.count == 2, let key = parts[0].bytes, let sealed = parts[1].bytes,

@@ -35,10 +35,16 @@ final class SharedState {
         self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)
         engine.report = { [log, unowned self] event in
             log.record(event)
-            guard event == .available else { return }
-            self.tokens.engineReturned()
-            handles.engineReturned()
+            switch event {
+            case .available:
+                ledger.engineChanged(isAvailable: true)
+                self.tokens.engineReturned()
+                handles.engineReturned()
+            case .unavailable: ledger.engineChanged(isAvailable: false)
+            case .lostState, .sameName: break
+            }
         }
+        engine.renewed = { [unowned dispatch] end, isNew in dispatch.renewClaims(until: end, isNew: isNew) }
     }
 
     // MARK: The session of the node's next process
@@ -70,6 +76,9 @@ final class SharedState {
         ledger.secondPassed()
     }
 
-    /// Ends the connection to the engine.
-    func stop(isolation: isolated (any Actor)? = #isolation) async { await engine.stop() }
+    /// Ends the connection to the engine, after telling it all outcomes.
+    func stop(isolation: isolated (any Actor)? = #isolation) async {
+        ledger.engineChanged(isAvailable: engine.status.isAvailable)
+        await engine.stop()
+    }
 }

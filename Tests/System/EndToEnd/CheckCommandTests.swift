@@ -14,6 +14,7 @@ import Testing
 @testable import NodeConfiguration
 @testable import TocsinClient
 @testable import TocsinNode
+@testable import Tor
 @testable import tocsin
 
 /// `tocsin check` against the stand-ins, as an operator runs it.
@@ -203,6 +204,38 @@ import Testing
         let checkup = try checkup(text, on: stage)
         let nowhere = Endpoint.tcp(host: "127.0.0.1", port: 1)
         #expect(await checkup.onion(through: nowhere, isWanted: true).map(\.grade) == [.warning])
+        await stage.end()
+    }
+
+    @Test func `an OnionBalance cannot lead to a closed onion`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let text = stage.configuration(
+            endpoints,
+            more: """
+                [tor]
+                managed = true
+                onionbalance = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion"
+                """)
+        let service = "\(stage.directory)/state/tor/onion"
+        try FileManager.default.createDirectory(
+            atPath: service, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        // RFC 8032's first test key, which is no secret.
+        let key =
+            Array("== ed25519v1-secret: type0 ==".utf8) + [0, 0, 0]
+            + (Hex.decode(
+                "307c83864f2833cb427a2ef1c00a013cfdff2768d980c0a3a520f006904de94f"
+                    + "9b4f0afe280b746a778684e75442502057b7473a03f08f96f5a38e9287e01f8f") ?? [])
+        try PrivateFile.create("\(service)/hs_ed25519_secret_key", holding: key)
+        let checkup = try checkup(text, on: stage)
+        let nowhere = Endpoint.tcp(host: "127.0.0.1", port: 1)
+        let open = await checkup.onion(through: nowhere, isWanted: true)
+        #expect(open.last?.text.contains("no tor at 127.0.0.1:1") == true, "\(summary(open))")
+        try AuthorizedClients(serviceDirectory: service).authorize(
+            [UInt8](repeating: 9, count: 32), as: ClientName("alice"))
+        let closed = await checkup.onion(through: nowhere, isWanted: true)
+        #expect(closed.last?.grade == .failed, "\(summary(closed))")
+        #expect(closed.last?.text.contains("OnionBalance cannot lead to an onion") == true)
         await stage.end()
     }
 

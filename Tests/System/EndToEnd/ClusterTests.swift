@@ -2,6 +2,7 @@
 
 import Cluster
 import Cryptography
+import EventLoop
 import Foundation
 import NodeConfiguration
 import Simulator
@@ -124,6 +125,46 @@ import Tor
         #expect(await stages[0].snapshot?.spool?.envelopes == 0)
         #expect(await stages[0].services.received.isEmpty)
         #expect(await stages[1].services.received.count == 20)
+        for stage in stages { await stage.end() }
+        await engine.stop()
+    }
+
+    @Test func `a node that other nodes believed to be dead does not deliver what they have delivered`() async throws {
+        let engine = try RedisServer()
+        try await engine.start()
+        let stages = [Stage(), Stage()]
+        for (number, stage) in stages.enumerated() {
+            try await startNode(stage, engine, named: "node\(number)", more: "[spool]\nenabled = true")
+        }
+        let phone = Phone.new(.iOS, model: "test")
+        for stage in stages { await stage.services.register(phone) }
+        await stages[0].services.kill(.apnsProduction)
+        let client = stages[0].client()
+        for number in 0..<20 {
+            let outcome = try await client.submit(
+                try stages[0].envelope(for: phone, title: "\(number)"), timeout: .seconds(20), acceptQueued: true,
+                returnsWhenQueued: true)
+            #expect(outcome.kind == .queued)
+        }
+        await client.close()
+        guard case .unix(let socket) = engine.endpoint else { return }
+        let session = try String(contentsOfFile: "\(stages[0].directory)/state/cluster.session", encoding: .utf8)
+        for _ in 0..<2000 {
+            // As if its signs of life did not come through.
+            _ = try await ChildProcess.output(of: "redis-cli", ["-s", socket, "DEL", "tocsin:{tocsin}:n:\(session)"])
+            if await stages[1].services.received.count == 20 { break }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(await stages[1].services.received.count == 20)
+        // A sign of life comes every five seconds.
+        try await Task.sleep(for: .seconds(6))
+        try await stages[0].services.restart(.apnsProduction)
+        for _ in 0..<1200 {
+            if await stages[0].snapshot?.spool?.envelopes == 0 { break }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(await stages[0].snapshot?.spool?.envelopes == 0)
+        #expect(await stages[0].services.received.isEmpty)
         for stage in stages { await stage.end() }
         await engine.stop()
     }

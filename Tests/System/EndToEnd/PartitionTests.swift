@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+import Tor
+
+@testable import tocsin_bench
+
+/// Nodes of a cluster that are cut off, in network namespaces.
+@Suite struct PartitionTests {
+    @Test func `nodes that decide alone add their share of burst and rate`() {
+        var limit = SharedLimit(burst: 300, perMinute: 60, nodes: 3)
+        #expect(limit.maximum(in: .seconds(120)) == 300 + 120)
+        limit.decidedAlone(1, for: .seconds(30))
+        #expect(limit.maximum(in: .seconds(120)) == 300 + 120 + 100 + 10)
+        limit.decidedAlone(3, for: .seconds(60))
+        #expect(limit.maximum(in: .seconds(120)) == 300 + 120 + 100 + 10 + 300 + 60)
+    }
+
+    @Test(.timeLimit(.minutes(5)))
+    func `three nodes with tors lose nothing and keep their limits when they are cut off and upgraded`() async throws {
+        guard getuid() == 0, try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
+            print("SKIPPED: not root, or tor is not installed; no node of a cluster was cut off")
+            return
+        }
+        let options = ["--namespaces", "--kills", "1", "--engine-kills", "0", "--cuts", "1", "--in-flight", "20"]
+        let (isSuccess, text) = try await ChildProcess.output(
+            of: Program.bench, ["cluster"] + options, timeout: .seconds(240))
+        #expect(isSuccess, "\(text)")
+        #expect(text.contains("cuts from the engine                  1"))
+    }
+}

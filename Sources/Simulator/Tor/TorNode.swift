@@ -43,7 +43,8 @@ final class TorNode {
     /// any, every path selects that relay, and no circuit can be completed.
     func seedBandwidth() throws {
         let end = Date(timeIntervalSinceNow: -900)
-        let time = end.formatted(.iso8601.dateTimeSeparator(.space).timeZone(separator: .omitted)).dropLast()
+        let format = Date.ISO8601FormatStyle().year().month().day().dateTimeSeparator(.space)
+        let time = end.formatted(format.time(includingFractionalSeconds: false))
         let lines = ["Read", "Write"].map { direction in
             "BWHistory\(direction)Ends \(time)\nBWHistory\(direction)Interval 86400\n"
                 + "BWHistory\(direction)Values 86400000000\nBWHistory\(direction)Maxima 1000000\n"

@@ -7,15 +7,16 @@ import Time
 
 /// The right to deliver an envelope, which one node of a cluster has.
 package enum ClaimResult: Sendable {
-    /// This node delivers the envelope. If the submission was admitted now: whether its device token is proven.
-    case granted(isProven: Bool?)
+    /// This node delivers the envelope. If the submission was admitted now: whether its device token is proven. If the
+    /// node has decided alone, it asks again before it goes on with a stored envelope.
+    case granted(isProven: Bool?, isAlone: Bool = false)
     /// The nodes together refuse the submission. A resend is a new submission.
     case refused(Outcome)
     /// The envelope already has this outcome.
     case final(Outcome)
     /// Another living node delivers the envelope, and its outcome is not known yet.
     case elsewhere
-    /// The nodes cannot be asked now. If another one may have taken over the envelope, this node asks again later.
+    /// The nodes cannot be asked now, and another one may have taken over the envelope.
     case undecided
 }
 
@@ -33,7 +34,8 @@ struct ClaimLease {
         self.end = end
     }
 
-    func holds(_ generation: Int, at now: MonotonicTime) -> Bool { generation == self.generation && now < end }
+    /// Whether a claim of this generation holds; `nil` is that of a claim that the other nodes do not know.
+    func holds(_ generation: Int?, at now: MonotonicTime) -> Bool { generation == self.generation && now < end }
 }
 
 /// Claims envelopes among the nodes of a cluster.
@@ -93,19 +95,25 @@ extension DeliveryCore {
         let pending = envelopes[handle]
         pending.phase = .active
         switch result {
-        case .granted(let isProven):
+        case .granted(let isProven, let isAlone):
             if let isProven {
                 pending.origin = Origin(
                     circuit: pending.origin.circuit, effort: pending.origin.effort, isProven: isProven)
             }
-            beginClaimed(pending, now)
+            pending.isClaimed = true
+            pending.claimGeneration = isAlone ? nil : lease.generation
+            // The engine may have lost it since this node shared it.
+            if pending.row != nil { share(pending) }
+            begin(pending, now)
         case .undecided where pending.row != nil: park(pending, for: Self.undecidedPause, Self.busy, now)
-        case .undecided: beginClaimed(pending, now)
+        // Of another node: the engine still has it.
+        case .undecided: refuse(pending, Self.busy, now)
         case .final(let outcome):
             stopStoring(pending)
             finish(pending, outcome, now)
         case .refused(let outcome): refuse(pending, outcome, now)
-        case .elsewhere where isDraining || pending.row != nil: refuse(pending, Self.elsewhere, now)
+        case .elsewhere where isDraining || pending.row != nil || pending.isRecovered:
+            refuse(pending, Self.elsewhere, now)
         case .elsewhere:
             let factor = 1 << min(pending.claimsElsewhere, 3)
             pending.claimsElsewhere += 1
@@ -114,14 +122,6 @@ extension DeliveryCore {
             paused.insert(Pause(until: until, sequence: pending.sequence, envelope: pending))
         }
         settle(now)
-    }
-
-    private mutating func beginClaimed(_ pending: PendingEnvelope, _ now: ClockReading) {
-        pending.isClaimed = true
-        pending.claimGeneration = lease.generation
-        // The engine may have lost it since this node shared it.
-        if pending.row != nil { share(pending) }
-        begin(pending, now)
     }
 
     /// Ends an envelope that this node does not deliver; a stored one waits in the spool.
@@ -147,26 +147,29 @@ extension DeliveryCore {
     }
 
     /// Takes a stored envelope of a node that has ended: stores and delivers it.
-    mutating func adopt(_ stored: SpooledEnvelope, at now: ClockReading) {
+    /// - Returns: whether the node has taken it.
+    mutating func adopt(_ stored: SpooledEnvelope, at now: ClockReading) -> Bool {
+        defer { settle(now) }
         let envelope = stored.envelope
         if let pending = byDigest[envelope.digest] {
             // This node has it as well, and may have left it to the other node.
             if let row = pending.row, pending.phase == .parked, !holdsClaim(pending, now) {
                 schedule.add(row, at: now.monotonic)
             }
-        } else if window.outcome(of: envelope, now: now.monotonic) == nil {
-            let hasRoom = roomToAdopt > 0 && waitForReplayWindow(now.monotonic) == nil
-            // Older than all envelopes that this node has accepted.
-            let pending = recovered(stored, sequence: 0, now)
-            guard hasRoom else {
-                refuse(pending, Self.busy, now)
-                return settle(now)
-            }
-            pending.isToBeStored = true
-            schedule.storing += 1
-            claimAndBegin(pending, now)
+            return false
         }
-        settle(now)
+        if let outcome = window.outcome(of: envelope, now: now.monotonic) {
+            // The other nodes do not know it.
+            actions.append(.observe(.recovered(envelope, app: stored.app, outcome)))
+            return false
+        }
+        guard roomToAdopt > 0, waitForReplayWindow(now.monotonic) == nil else { return false }
+        // Older than all envelopes that this node has accepted.
+        let pending = recovered(stored, sequence: 0, now)
+        pending.isToBeStored = true
+        schedule.storing += 1
+        claimAndBegin(pending, now)
+        return true
     }
 
     /// Ends the reservation of a place in the spool.

@@ -283,10 +283,14 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     package var roomToAdopt: Int { core.roomToAdopt }
 
     /// Takes a stored envelope of a node of the cluster that has ended.
-    package func adopt(_ envelope: SpooledEnvelope) {
-        core.adopt(envelope, at: now)
-        perform()
+    /// - Returns: whether this node has taken it.
+    package func adopt(_ envelope: SpooledEnvelope) -> Bool {
+        defer { perform() }
+        return core.adopt(envelope, at: now)
     }
+
+    /// Whether an envelope with this digest has no outcome yet.
+    package func isPending(_ digest: Digest256) -> Bool { core.byDigest[digest] != nil }
 
     package func attempted(_ number: UInt64, _ result: AttemptResult) {
         core.answered(number, result, at: now)

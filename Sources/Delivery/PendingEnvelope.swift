@@ -131,8 +131,8 @@ final class PendingEnvelope: @unchecked Sendable {
     var isToBeStored = false
     /// Whether the node may deliver the envelope; if not, another node of the cluster may have it.
     var isClaimed = false
-    /// The generation of the lease under which the node claimed the envelope.
-    var claimGeneration = 0
+    /// The generation of the lease under which the node claimed the envelope; `nil` if the node decided alone.
+    var claimGeneration: Int?
     /// The number of times that another node had the envelope.
     var claimsElsewhere = 0
     var attempts = AttemptHistory()

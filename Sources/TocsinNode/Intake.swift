@@ -266,7 +266,7 @@ final class Intake: OutcomeReceiver {
         metrics.decided(alone: false)
         switch answer {
         case .claimed(let record, let used):
-            return granted(place, keys, admission.admitted(terms, record, used: used, at: reading))
+            return granted(place, keys, admission.admitted(terms, record, used: used, at: reading), isAlone: false)
         case .final(let sealed):
             guard let outcome = ledger?.outcome(sealed, of: keys) else { return .elsewhere }
             return .final(outcome)
@@ -300,18 +300,18 @@ final class Intake: OutcomeReceiver {
         var terms = terms
         admission.uncheckNode(&terms, at: now.monotonic)
         do throws(Refusal) {
-            return granted(place, keys, try admission.admit(terms, at: now))
+            return granted(place, keys, try admission.admit(terms, at: now), isAlone: true)
         } catch {
             return refused(place, error)
         }
     }
 
     private func granted(
-        _ place: Slab<WaitingSubmission>.Handle, _ keys: EnvelopeKeys, _ ticket: Admission.Ticket
+        _ place: Slab<WaitingSubmission>.Handle, _ keys: EnvelopeKeys, _ ticket: Admission.Ticket, isAlone: Bool
     ) -> ClaimResult {
         waiting[place].state = .admitted(ticket)
         waiting[place].keys = keys
-        return .granted(isProven: !ticket.isUnproven)
+        return .granted(isProven: !ticket.isUnproven, isAlone: isAlone)
     }
 
     private func refused(_ place: Slab<WaitingSubmission>.Handle, _ refusal: Refusal) -> ClaimResult {

@@ -299,7 +299,7 @@ final class DeliveryCoreModel {
     func adopt(_ draft: Draft) throws {
         let envelope = try draft.envelope()
         drafts[envelope.digest] = draft
-        core.adopt(
+        _ = core.adopt(
             SpooledEnvelope(app: draft.app, format: .pipe, envelope: envelope, expires: unix + Int64(draft.ttl)),
             at: now)
         perform()

@@ -168,7 +168,7 @@ private struct RandomDelivery {
             case 2: .final(.delivered())
             case 3, 4: .elsewhere
             case 5: .undecided
-            default: .granted(isProven: generator.below(2) == 0)
+            default: .granted(isProven: generator.below(2) == 0, isAlone: generator.below(4) == 0)
             }
         model.answerClaim(at: generator.below(model.claimCount), result)
     }

@@ -125,7 +125,13 @@ extension DeliveryCore {
     /// - Parameter refusal: the outcome for senders that do not accept QUEUED.
     mutating func park(_ pending: PendingEnvelope, for delay: Duration, _ refusal: Outcome, _ now: ClockReading) {
         guard let row = pending.row else { return }
+        let hadReply = pending.originalReply != nil
         pending.rejectUnqueued(with: refusal, &actions)
+        if hadReply, pending.originalReply == nil {
+            // With its submission, the envelope's claim has ended; nobody else reports its outcome.
+            pending.isClaimed = false
+            pending.isRecovered = true
+        }
         leaveMemory(pending, now)
         pending.phase = .parked
         schedule.parked[row] = pending

@@ -54,16 +54,19 @@ final class ClusterHandles {
     private var calls: HandleCalls { HandleCalls(in: engine.names) }
 
     /// Gives the engine a record, and asks for a newer one.
-    /// - Parameter name: of the row.
+    /// - Parameters:
+    ///   - name: of the row.
+    ///   - isAwaited: whether a sender waits for the result.
     func exchange(
-        _ name: [UInt8], _ own: SealedHandle?, _ limits: HandleStore.Limits,
+        _ name: [UInt8], _ own: SealedHandle?, _ limits: HandleStore.Limits, isAwaited: Bool = true,
         isolation: isolated (any Actor)? = #isolation
     ) async -> Exchange {
         let shared = own.map {
             SharedHandle(sequence: $0.sequence, sealed: $0.sealed, state: $0.state.rawValue, time: $0.time)
         }
         do throws(EngineProblem) {
-            let reply = try await engine.ask(calls.exchange(name, shared, life: own?.life(limits) ?? 0))
+            let command = calls.exchange(name, shared, life: own?.life(limits) ?? 0)
+            let reply = isAwaited ? try await engine.ask(command) : try await engine.call(command)
             guard let newer = SharedHandle(reply), let state = HandleEntry.State(rawValue: newer.state) else {
                 return .same
             }
@@ -100,7 +103,7 @@ final class ClusterHandles {
     /// Remembers a handle that was changed without the engine.
     func changed(_ handle: Handle) {
         // The node may end before the engine returns: its next process then gives the engine all handles.
-        if unsent.isEmpty { unlink(epochFile) }
+        unlink(epochFile)
         if unsent.count < Self.maximumUnsent { unsent.insert(handle) }
     }
 
@@ -128,21 +131,24 @@ final class ClusterHandles {
         isGiving = true
         defer { isGiving = false }
         for handle in unsent.prefix(Self.perSecond) {
-            if let own = try? await store.sealed(handle), case .unavailable = await exchange(own.name, own, limits) {
+            // Before the exchange, during which the handle may change again.
+            unsent.remove(handle)
+            guard let own = try? await store.sealed(handle) else { continue }
+            if case .unavailable = await exchange(own.name, own, limits, isAwaited: false) {
+                unsent.insert(handle)
                 return
             }
-            unsent.remove(handle)
         }
         guard let last = position, let rows = try? await store.sealed(after: last, limit: Self.perSecond) else {
             return
         }
         for row in rows {
-            if case .unavailable = await exchange(row.name, row, limits) { return }
+            if case .unavailable = await exchange(row.name, row, limits, isAwaited: false) { return }
         }
         // The engine may have returned with another epoch meanwhile.
         guard position == last else { return }
         position = rows.last?.name
-        guard position == nil, let epoch = engine.epoch else { return }
+        guard position == nil, unsent.isEmpty, let epoch = engine.epoch else { return }
         unlink(epochFile)
         try? PrivateFile.create(epochFile, holding: epoch)
     }

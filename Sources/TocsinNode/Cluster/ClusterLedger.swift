@@ -23,6 +23,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     private struct Question {
         /// The number of the envelope.
         let number: UInt64
+        let digest: Digest256
         let keys: EnvelopeKeys
         /// `nil` for an envelope that the nodes have admitted before.
         let submission: (reply: Reply, terms: Admission.Terms)?
@@ -96,8 +97,12 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         let keys = EnvelopeKeys(
             envelope, token: token, app: app, through: terms?.senderProtocol ?? .tnp, in: engine.names)
         let question = Question(
-            number: number, keys: keys, submission: reply.flatMap { reply in terms.map { (reply, $0) } })
-        guard engine.isAsked else { return dispatch.claimed(number, decideAlone(question)) }
+            number: number, digest: envelope.digest, keys: keys,
+            submission: reply.flatMap { reply in terms.map { (reply, $0) } })
+        // Nobody waits for a stored envelope: a slow engine has all the time that a connection allows.
+        guard terms == nil ? engine.status.isAvailable : engine.isAsked else {
+            return dispatch.claimed(number, decideAlone(question))
+        }
         intake.nodesDecide(alone: false)
         let command: RedisCommand
         if let terms {
@@ -111,8 +116,10 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             command = engine.claims.resume(keys, ttl: envelope.ttl)
         }
         let place = questions.insert(question)
-        deadlines.append((place, .now + Engine.patience))
-        if deadlines.count == 1 { timer?.start(after: Engine.patience) }
+        if terms != nil {
+            deadlines.append((place, .now + Engine.patience))
+            if deadlines.count == 1 { timer?.start(after: Engine.patience) }
+        }
         // Reports an engine that has just gone through `replied`, too.
         if !engine.send(command, number: place.rawValue, for: self) {
             questions.remove(place)
@@ -126,10 +133,10 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         if let answer, question.decidedAlone == nil {
             return dispatch.claimed(question.number, result(answer, question))
         }
-        let isLate = question.decidedAlone != nil
         let decided = question.decidedAlone ?? decideAlone(question)
-        if case .refused = decided { release(question, answer) }
-        if !isLate { dispatch.claimed(question.number, decided) }
+        if question.decidedAlone == nil { dispatch.claimed(question.number, decided) }
+        // If the sender has submitted the envelope again, the claim is the newer submission's.
+        if case .refused = decided, !dispatch.isPending(question.digest) { release(question, answer) }
     }
 
     /// Releases an envelope that the node has refused alone, and that the engine has, or may have, given to the node.
@@ -166,7 +173,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             return intake.decideAlone(reply, terms, question.keys)
         }
         let mayReturn = engine.status.isAvailable || .now < engine.status.since + Self.longestWait
-        return mayReturn ? .undecided : .granted(isProven: nil)
+        return mayReturn ? .undecided : .granted(isProven: nil, isAlone: true)
     }
 
     private func deadlineReached() {

@@ -51,16 +51,16 @@ final class ClusterSpool: RedisReceiver {
     func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
         isAsking = false
         guard let adopted = try? reply.get().elements, !adopted.isEmpty else { return }
-        // There may be more: the next question comes in a second.
-        if adopted.count == room { asksNext = .now }
         var count = 0
         for parts in adopted {
             guard let parts = parts.elements, parts.count == 2, let key = parts[0].bytes, let sealed = parts[1].bytes,
                 let envelope = engine.names.open(sealed, of: key).flatMap({ SpooledEnvelope(decoding: $0) })
             else { continue }
-            dispatch.adopt(envelope)
-            count += 1
+            if dispatch.adopt(envelope) { count += 1 }
         }
+        guard count > 0 else { return }
+        // There may be more: the next question comes in a second.
+        if adopted.count == room { asksNext = .now }
         report(count)
     }
 }

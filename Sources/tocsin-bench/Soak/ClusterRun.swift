@@ -225,11 +225,13 @@ actor ClusterRun {
     }
 
     private func cut(_ node: Int, from service: NodeNamespaces.Service) async throws {
+        // What has arrived at the push services within this time may still be unanswered.
+        let slowestAnswer = Duration.milliseconds(500)
         let before = MonotonicTime.now
+        if service == .pushServices { await loop.sleep(for: slowestAnswer) }
         try await namespaces?.cut(node, from: service)
         if service == .pushServices {
-            // What has arrived is still being answered.
-            await loop.sleep(for: .milliseconds(100))
+            await loop.sleep(for: slowestAnswer)
             bed.tally.answersLost(after: before, before: .now)
         }
         await loop.sleep(for: .seconds(Double.random(in: 3...10)))

@@ -24,9 +24,26 @@ import Tor
             return
         }
         let options = ["--namespaces", "--kills", "1", "--engine-kills", "0", "--cuts", "1", "--in-flight", "20"]
-        let (isSuccess, text) = try await ChildProcess.output(
+        let (_, text) = try await ChildProcess.output(
             of: Program.bench, ["cluster"] + options, timeout: .seconds(240))
-        #expect(isSuccess, "\(text)")
-        #expect(text.contains("cuts from the engine                  1"))
+        /// The number in a row of the table.
+        func number(_ row: String) -> Int? {
+            text.split(separator: "\n").first { $0.hasPrefix(row) }
+                .flatMap { $0.dropFirst(row.count).split(separator: " ").first }.flatMap { Int($0) }
+        }
+        #expect(number("envelopes delivered") ?? 0 > 0, "\(text)")
+        #expect(number("cuts from the engine") == 1)
+        for row in ["other outcomes than DELIVERED", "lost", "repeated under another apns-id"] {
+            #expect(number(row) == 0, "\(text)")
+        }
+        // On a busy machine, the engine may need longer than 250 ms: two nodes then decide alone for a second.
+        #expect(number("repeated without need") ?? .max < 100, "\(text)")
+        #expect(number("provider tokens for Apple") == 1)
+        for row in ["deliveries to a flooded phone", "unproven device tokens forwarded"] {
+            let numbers = text.split(separator: "\n").first { $0.hasPrefix(row) }?.split { !$0.isNumber }.compactMap {
+                Int($0)
+            }
+            #expect(numbers?.count == 2 && numbers![0] > 0 && numbers![0] <= numbers![1], "\(text)")
+        }
     }
 }

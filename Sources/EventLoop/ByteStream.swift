@@ -401,6 +401,15 @@ package final class ByteStream {
     /// Closes the stream at once and discards unsent output. Does not call the handler.
     package func close() { end(.closed, notifyingHandler: false) }
 
+    /// Closes the stream at once, and discards also the output that the peer has not received yet. For a peer that does not
+    /// respond: the kernel would go on to send that output, and the peer might receive it much later. Does not call the
+    /// handler.
+    package func abort() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        close()
+    }
+
     /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. Use it when the
     /// peer does not merit the wait of ``finish(then:)``. Does not call the handler.
     package func closeAfterWriting() {

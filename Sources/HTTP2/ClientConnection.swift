@@ -219,7 +219,8 @@ final class ClientConnection: SessionEvents {
         case .nothing: break
         case .ping: session.ping()
         case .stalled: owner.take(.goingAway, of: self)
-        case .dead: return session.fail("the server stopped responding")
+        // The requests are sent again on another connection.
+        case .dead: return session.abort("the server stopped responding")
         }
         armSweep()
     }

@@ -195,6 +195,13 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         events.sessionEnded(reason)
     }
 
+    /// Ends the connection to a peer that does not respond: what it has not received, it never receives.
+    func abort(_ reason: String) {
+        guard stream.isOpen else { return }
+        stream.abort()
+        events.sessionEnded(reason)
+    }
+
     // MARK: nghttp2
 
     /// Resets a stream with this error code.

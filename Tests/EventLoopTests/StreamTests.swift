@@ -174,6 +174,23 @@ private func eventually(
         }
     }
 
+    @Test func `a peer of an aborted stream receives a reset, and less than was written`() async throws {
+        try await domain.run { domain in
+            let acceptor = try Acceptor(on: domain.loop)
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            #expect(await eventually(domain.loop) { !acceptor.streams.isEmpty })
+            acceptor.streams[0].pauseReading()
+            let written = 16 << 20
+            stream.write([UInt8](repeating: 1, count: written))
+            await domain.loop.sleep(for: .milliseconds(50))
+            stream.abort()
+            acceptor.streams[0].resumeReading()
+            #expect(await eventually(domain.loop) { acceptor.recorders[0].end != nil })
+            #expect(acceptor.recorders[0].end == .system("Connection reset by peer"))
+            #expect(acceptor.recorders[0].bytes.count < written)
+        }
+    }
+
     @Test func `listening on a used port or an existing file fails`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)

@@ -22,7 +22,9 @@ package actor PrivateTorNetwork {
 
     /// Default number of relays in addition to the authority. With fewer than four, startup is less reliable.
     package static let defaultRelays = 4
-    private static let timeout = Duration.seconds(90)
+    private static let timeout = Duration.seconds(60)
+    /// How often the network starts at most: now and then, a descriptor of a new network is not uploaded in time.
+    private static let maximumStarts = 3
 
     private let relayCount: Int
     private let votingInterval: Int
@@ -65,12 +67,22 @@ package actor PrivateTorNetwork {
         target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
         progress: @Sendable (String) -> Void = { _ in }
     ) async throws -> Access {
-        do {
-            return try await bringUp(target, virtualPort, serviceOptions, progress)
-        } catch {
-            await stop()
-            throw error
+        for attempt in 1... {
+            do {
+                return try await bringUp(target, virtualPort, serviceOptions, progress)
+            } catch {
+                await stop()
+                guard attempt < Self.maximumStarts, !Task.isCancelled else { throw error }
+                progress("starting once more: \(error)")
+                try makeDirectory()
+            }
         }
+        fatalError("the last attempt returns or throws")
+    }
+
+    private func makeDirectory() throws {
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     }
 
     /// The torrc lines with which another tor joins the network, once it is running.

@@ -67,17 +67,18 @@ package actor PrivateTorNetwork {
         target: Endpoint, virtualPort: UInt16, serviceOptions: [String] = [],
         progress: @Sendable (String) -> Void = { _ in }
     ) async throws -> Access {
-        for attempt in 1... {
+        var starts = 1
+        while true {
             do {
                 return try await bringUp(target, virtualPort, serviceOptions, progress)
             } catch {
                 await stop()
-                guard attempt < Self.maximumStarts, !Task.isCancelled else { throw error }
+                guard starts < Self.maximumStarts, !Task.isCancelled else { throw error }
+                starts += 1
                 progress("starting once more: \(error)")
                 try makeDirectory()
             }
         }
-        fatalError("the last attempt returns or throws")
     }
 
     private func makeDirectory() throws {

@@ -89,6 +89,18 @@ import Tor
         for stage in stages { await stage.end() }
     }
 
+    /// Submits envelopes that a node stores.
+    private func queue(_ count: Int, for phone: Phone, at stage: Stage) async throws {
+        let client = stage.client()
+        for number in 0..<count {
+            let outcome = try await client.submit(
+                try stage.envelope(for: phone, title: "\(number)"), timeout: .seconds(20), acceptQueued: true,
+                returnsWhenQueued: true)
+            #expect(outcome.kind == .queued)
+        }
+        await client.close()
+    }
+
     @Test func `another node delivers what an ended node has stored, and that node does not deliver it again`()
         async throws
     {
@@ -104,14 +116,7 @@ import Tor
         let phone = Phone.new(.iOS, model: "test")
         for stage in stages { await stage.services.register(phone) }
         for stage in stages { await stage.services.kill(.apnsProduction) }
-        let client = stages[0].client()
-        for number in 0..<20 {
-            let outcome = try await client.submit(
-                try stages[0].envelope(for: phone, title: "\(number)"), timeout: .seconds(20), acceptQueued: true,
-                returnsWhenQueued: true)
-            #expect(outcome.kind == .queued)
-        }
-        await client.close()
+        try await queue(20, for: phone, at: stages[0])
         #expect(await stages[0].stopNode())
         try await stages[1].services.restart(.apnsProduction)
         #expect(await received(20, on: stages[1]) == 20)
@@ -139,14 +144,7 @@ import Tor
         let phone = Phone.new(.iOS, model: "test")
         for stage in stages { await stage.services.register(phone) }
         await stages[0].services.kill(.apnsProduction)
-        let client = stages[0].client()
-        for number in 0..<20 {
-            let outcome = try await client.submit(
-                try stages[0].envelope(for: phone, title: "\(number)"), timeout: .seconds(20), acceptQueued: true,
-                returnsWhenQueued: true)
-            #expect(outcome.kind == .queued)
-        }
-        await client.close()
+        try await queue(20, for: phone, at: stages[0])
         guard case .unix(let socket) = engine.endpoint else { return }
         let session = try String(contentsOfFile: "\(stages[0].directory)/state/cluster.session", encoding: .utf8)
         for _ in 0..<2000 {

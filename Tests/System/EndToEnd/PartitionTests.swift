@@ -18,7 +18,7 @@ import Tor
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func `three nodes with tors lose nothing and keep their limits when they are cut off and upgraded`() async throws {
+    func `three nodes with tors lose nothing when they are cut off and upgraded`() async throws {
         guard getuid() == 0, try await ChildProcess.output(of: "which", ["tor-gencert"]).isSuccess else {
             print("SKIPPED: not root, or tor is not installed; no node of a cluster was cut off")
             return

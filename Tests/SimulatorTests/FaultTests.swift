@@ -285,8 +285,11 @@ private let badLines: [(String, String)] = [
         let bed = try await FaultTestBed.start()
         _ = try await bed.attempt().get()
         try await bed.services.set(faulty { $0.goAwayEvery = 5 }, on: .apnsProduction)
-        let answers = await bed.attempts(8)
-        #expect(answers.allSatisfy { $0.status == 200 })
+        // On a slow machine some of these are written after the server sent GOAWAY; their sender sends them again.
+        for answer in await bed.attempts(8) where answer.status != 200 {
+            #expect(answer.failure == .notProcessed(.goAway))
+            #expect(try await bed.attempt().get().status == 200)
+        }
         #expect(try await bed.attempt().get().status == 200)
         #expect(await bed.services.received.count == 10)
         #expect(await bed.services.connectionsAccepted(.apnsProduction) == 2)
@@ -713,7 +716,7 @@ private actor FaultTestBed {
         await send(request(authorization, to: phone, topic: topic), by: apple, timeout: .seconds(10))
     }
 
-    /// Sends this many notifications at once, all in the same turn of the loop.
+    /// Sends this many notifications at once, in as few turns of the loop as the tasks allow.
     func attempts(_ count: Int) async -> [Answer] {
         let tasks = (0..<count).map { _ in Task { await attempt() } }
         var answers: [Answer] = []

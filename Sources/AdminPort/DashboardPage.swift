@@ -286,10 +286,13 @@ struct DashboardPage {
     /// The cluster; empty if the node belongs to none.
     private var cluster: HTML {
         guard let cluster = snapshot.cluster else { return "" }
+        let time = Format.span(cluster.seconds)
         let state =
-            cluster.isAvailable
-            ? Self.sign("good", "engine available for \(Format.span(cluster.seconds))")
-            : Self.sign("bad", "engine unavailable for \(Format.span(cluster.seconds)): \(cluster.problem ?? "")")
+            switch (cluster.isAvailable, cluster.isSlow) {
+            case (true, false): Self.sign("good", "engine available for \(time)")
+            case (true, true): Self.sign("bad", "engine slow, available for \(time)")
+            case (false, _): Self.sign("bad", "engine unavailable for \(time): \(cluster.problem ?? "")")
+            }
         let rows = cluster.nodes.map { node -> [HTML] in
             [
                 "\(node.name)",

@@ -48,6 +48,9 @@ struct Health: Equatable {
                 concerns.append(
                     "the engine of the cluster cannot be used, and the node works alone: \(cluster.problem ?? "")")
             }
+            if cluster.isSlow {
+                concerns.append("the engine of the cluster is slow, and the node sometimes decides alone")
+            }
             for node in cluster.nodes where !node.isAlive {
                 concerns.append("the cluster's node \(node.name) has been absent for \(Format.span(node.absence))")
             }

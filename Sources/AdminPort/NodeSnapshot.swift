@@ -62,7 +62,7 @@ package struct NodeSnapshot: Sendable {
     /// The cluster: whether its engine can be used, why not, the seconds since that changed, the round trip and the
     /// engine's clock minus this node's (in seconds), and the nodes.
     package typealias Cluster = (
-        isAvailable: Bool, problem: String?, seconds: Int64, roundTrip: Double?, clockOffset: Double?,
+        isAvailable: Bool, isSlow: Bool, problem: String?, seconds: Int64, roundTrip: Double?, clockOffset: Double?,
         nodes: [ClusterNode]
     )
 

@@ -72,7 +72,8 @@ enum StatusJSON {
 
     private static func cluster(_ cluster: NodeSnapshot.Cluster) -> JSONObject {
         [
-            "available": cluster.isAvailable, "problem": cluster.problem, "seconds": cluster.seconds,
+            "available": cluster.isAvailable, "slow": cluster.isSlow, "problem": cluster.problem,
+            "seconds": cluster.seconds,
             "round_trip_seconds": cluster.roundTrip, "clock_offset_seconds": cluster.clockOffset,
             "nodes": cluster.nodes.map(clusterNode),
         ]

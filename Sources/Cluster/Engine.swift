@@ -16,6 +16,10 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         case available
         /// The engine cannot be used, for this reason.
         case unavailable(EngineProblem)
+        /// An answer took longer than ``patience``: the node decides alone for a moment.
+        case slow
+        /// The engine is no longer slow.
+        case fast
         /// The engine has lost its state since this node used it last.
         case lostState
         /// A living node has this node's name.
@@ -28,6 +32,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         package var problem: EngineProblem?
         /// Whether the engine can be used.
         package var isAvailable = false
+        /// Whether it took longer than ``patience`` to answer, and no sign of life has been answered in time since.
+        package var isSlow = false
         /// When ``isAvailable`` last changed, or the node started.
         package var since: MonotonicTime
         /// The time between the last sign of life and its reply.
@@ -152,7 +158,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         hasTried = true
         guard !Task.isCancelled, status.isAvailable || status.problem != problem else { return }
         if status.isAvailable { status.since = .now }
-        status.isAvailable = false
+        (status.isAvailable, status.isSlow) = (false, false)
         status.problem = problem
         report(.unavailable(problem))
     }
@@ -199,6 +205,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         status.clockOffset = .milliseconds(membership.time - sent.wall) - roundTrip / 2
         status.members = membership.members
         hasTried = true
+        noticeSpeed(roundTrip)
         if let owner = membership.nameOwner, owner != session, hasName, !reportedSameName {
             reportedSameName = true
             report(.sameName)
@@ -220,7 +227,20 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     package var isAsked: Bool { status.isAvailable && slowUntil <= .now }
 
     /// Records that an answer took longer than ``patience``.
-    package func wasSlow() { slowUntil = .now + Self.slowPause }
+    package func wasSlow() {
+        slowUntil = .now + Self.slowPause
+        guard !status.isSlow else { return }
+        status.isSlow = true
+        report(.slow)
+    }
+
+    /// Only a sign of life ends slowness, so that an engine that is slow every other second is not reported each time.
+    private func noticeSpeed(_ roundTrip: Duration) {
+        guard roundTrip < Self.patience else { return wasSlow() }
+        guard status.isSlow, slowUntil <= .now else { return }
+        status.isSlow = false
+        report(.fast)
+    }
 
     /// The calls by which this node claims envelopes.
     package var claims: ClaimCalls { ClaimCalls(session: Array(session.utf8), sessionKey: sessionKey) }

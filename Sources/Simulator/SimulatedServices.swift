@@ -257,6 +257,12 @@ package actor SimulatedServices {
         try instance.server.set(isSwallowing: faults.isBlackHole)
     }
 
+    /// Sets whether the network between the services and their clients fails. While it does, the answers of the last 15
+    /// seconds on each connection that ends count as lost.
+    package func setNetworkFailing(_ isFailing: Bool) {
+        for instance in instances.values { instance.service.isNetworkFailing = isFailing }
+    }
+
     /// Closes a service's listener and all its connections, without GOAWAY.
     package func kill(_ platform: Device.Platform) {
         guard let instance = instances[platform] else { return }

@@ -184,6 +184,9 @@ final class EventLog {
         case .unavailable(let problem):
             logger.error(
                 "the engine of the cluster cannot be used: this node works alone", metadata: ["reason": "\(problem)"])
+        case .slow:
+            logger.warning("the engine of the cluster is slow: this node decides alone for a moment")
+        case .fast: logger.notice("the engine of the cluster answers in time again")
         case .lostState: logger.error("the engine of the cluster has lost its state: was it emptied or replaced?")
         case .sameName:
             logger.error("another node of the cluster has this node's name: set cluster.node to a name of its own")

@@ -72,7 +72,7 @@ extension NodeParts: AdminServer.Source {
 
     private func state(of engine: Engine.Status) -> NodeSnapshot.Cluster {
         (
-            isAvailable: engine.isAvailable, problem: engine.problem?.description,
+            isAvailable: engine.isAvailable, isSlow: engine.isSlow, problem: engine.problem?.description,
             seconds: (MonotonicTime.now - engine.since).components.seconds,
             roundTrip: engine.roundTrip.map { $0 / .seconds(1) },
             clockOffset: engine.clockOffset.map { $0 / .seconds(1) },

@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Console
+import EventLoop
 import FoundationEssentials
 import Glibc
 
@@ -57,9 +58,16 @@ final class MeasuredProcess {
         return Result(status: status, output: output, usage: ProcessUsage(usage))
     }
 
-    /// Sends a signal and waits until the process has terminated.
+    /// Sends a signal and waits until the process has terminated. Blocks the thread: see ``end(by:on:isolation:)``.
     func end(by signal: Int32 = SIGTERM) {
         kill(pid, signal)
         _ = wait()
+    }
+
+    /// Sends a signal and waits until the process has terminated, while the loop runs on: a process may need its peers
+    /// on that loop in order to end.
+    func end(by signal: Int32 = SIGTERM, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async {
+        kill(pid, signal)
+        while wait4(pid, nil, WNOHANG, nil) == 0 { await loop.sleep(for: .milliseconds(10)) }
     }
 }

@@ -41,7 +41,7 @@ extension NodeSnapshot {
                 (app: text, node: text, connections: 0, isReachable: nil, effort: 0, failure: nil),
             ],
             cluster: (
-                isAvailable: false, problem: text, seconds: 90, roundTrip: 0.001, clockOffset: -0.5,
+                isAvailable: false, isSlow: true, problem: text, seconds: 90, roundTrip: 0.001, clockOffset: -0.5,
                 nodes: [(text, text, true, 2), (text, text, false, 4000)]
             ),
             canary: (interval: 3600, lastSuccess: now - 4000, last: (isDelivered: false, text: text)),
@@ -348,7 +348,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect(names("tor") == ["address", "bootstrap_percent", "onions", "published", "restarts", "warning"])
         #expect(
             names("cluster") == [
-                "available", "clock_offset_seconds", "nodes", "problem", "round_trip_seconds", "seconds",
+                "available", "clock_offset_seconds", "nodes", "problem", "round_trip_seconds", "seconds", "slow",
             ])
         #expect(names("canary") == ["delivered", "every_seconds", "last_success", "text"])
         #expect(

@@ -149,7 +149,8 @@ import Time
 
     @Test func `a sender waits for a slow engine only briefly, and the next one not at all`() async throws {
         try await withServer { server, domain in
-            let engine = await engine(settings(server), Events(), on: domain)
+            let events = Events()
+            let engine = await engine(settings(server), events, on: domain)
             _ = try await admin(server, ["CLIENT", "PAUSE", "1000"], on: domain)
             let start = MonotonicTime.now
             #expect((try? await engine.ask(RedisCommand("PING"))) == nil)
@@ -160,6 +161,10 @@ import Time
             while !engine.isAsked { await domain.loop.sleep(for: .milliseconds(20)) }
             #expect(try await engine.ask(RedisCommand("PING")) == .status("PONG"))
             #expect(MonotonicTime.now - start >= .seconds(1))
+            #expect(events.all == [.available, .slow])
+            // The next sign of life shows that the engine is fast again.
+            while engine.status.isSlow { await domain.loop.sleep(for: .milliseconds(20)) }
+            #expect(events.all == [.available, .slow, .fast])
             await engine.stop()
         }
     }

@@ -49,6 +49,8 @@ final class FaultyService: RequestHandler {
     private var records: [ObjectIdentifier: Record] = [:]
     /// The current faults.
     var faults = Faults()
+    /// Whether the network to the clients fails, so that recent answers on a connection that ends are lost.
+    var isNetworkFailing = false
     /// Number of complete requests received, including those for access tokens.
     private(set) var requests = 0
 
@@ -107,6 +109,11 @@ final class FaultyService: RequestHandler {
 
     func connectionEnded(_ connection: ServerConnection) {
         guard let record = records.removeValue(forKey: ObjectIdentifier(connection)) else { return }
+        if isNetworkFailing {
+            for notification in record.recent.recent(at: .now, within: RecentAnswers.longestWindow) {
+                registry.reportLostAnswer(notification)
+            }
+        }
         for outstanding in record.outstanding.values {
             if let delivered = outstanding.delivered { registry.reportLostAnswer(delivered) }
         }

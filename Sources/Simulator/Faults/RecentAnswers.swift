@@ -3,21 +3,24 @@
 import EventLoop
 import Time
 
-/// The notifications that were answered within the last second on one connection: if it is dropped, their answers may
-/// not have arrived.
+/// The notifications that were answered a short time ago on one connection: if it ends, their answers may not have
+/// arrived.
 struct RecentAnswers {
-    /// How long an answer counts as recent.
+    /// How old an answer may be that is lost when the service drops the connection.
     static let window = Duration.seconds(1)
+    /// How old an answer may be that is lost because the network fails: longer than a client waits on a silent connection.
+    static let longestWindow = Duration.seconds(15)
     private var entries: [(notification: ReceivedNotification, at: MonotonicTime)] = []
     private var first = 0
 
-    /// Returns the notifications answered within the window before `now`, oldest first.
-    func recent(at now: MonotonicTime) -> [ReceivedNotification] {
-        entries[first...].filter { now - $0.at < Self.window }.map { $0.notification }
+    /// Returns the notifications answered within this time before `now`, oldest first.
+    /// - Parameter window: at most ``longestWindow``.
+    func recent(at now: MonotonicTime, within window: Duration = Self.window) -> [ReceivedNotification] {
+        entries[first...].filter { now - $0.at < window }.map { $0.notification }
     }
 
     mutating func append(_ notification: ReceivedNotification, at now: MonotonicTime) {
-        while first < entries.count, now - entries[first].at >= Self.window { first += 1 }
+        while first < entries.count, now - entries[first].at >= Self.longestWindow { first += 1 }
         // Compacts rarely, so that each entry is moved about once.
         if first > 64, first > entries.count / 2 {
             entries.removeFirst(first)

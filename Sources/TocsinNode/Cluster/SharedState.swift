@@ -41,7 +41,7 @@ final class SharedState {
                 self.tokens.engineReturned()
                 handles.engineReturned()
             case .unavailable: ledger.engineChanged(isAvailable: false)
-            case .lostState, .sameName: break
+            case .slow, .fast, .lostState, .sameName: break
             }
         }
         engine.renewed = { [unowned dispatch] end, isNew in dispatch.renewClaims(until: end, isNew: isNew) }

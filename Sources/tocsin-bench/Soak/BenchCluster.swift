@@ -204,7 +204,7 @@ struct BenchCluster: AsyncParsableCommand {
                 let result = try await run.result(
                     of: faults, envelopes: envelopes, interval: interval, inFlight: inFlight)
                 Terminal.endProgress()
-                Terminal.print(result.table)
+                Terminal.print(result.table + result.unexplainedRepeats)
                 guard result.isGood else {
                     throw fail("the cluster lost or repeated envelopes, or exceeded a limit", .failure)
                 }

@@ -11,13 +11,18 @@ import Time
 import TocsinClient
 
 /// What happens to a cluster.
-enum ClusterFault {
-    case killNode, killEngine, cutFromEngine, cutFromPushServices, upgrade
+enum ClusterFault: String {
+    case killNode = "kill of a node"
+    case killEngine = "kill of the engine"
+    case cutFromEngine = "cut from the engine"
+    case cutFromPushServices = "cut from Apple and Google"
+    case upgrade
 }
 
 /// The result of a run.
 struct ClusterResult {
-    var faults: [ClusterFault: Int] = [:]
+    /// The seconds at which each fault began and its effects had ended.
+    var faults: [(fault: ClusterFault, time: ClosedRange<Double>)] = []
     var delivered = 0
     var atTwoNodes = 0
     var retries = 0
@@ -25,6 +30,8 @@ struct ClusterResult {
     var notSeen = 0
     var seconds = 0.0
     var providerTokens = 0
+    /// How often a node decided alone, or may have.
+    var timesAlone = 0
     var repeatedAlone = 0
     /// The deliveries to the phone that is flooded, and how many the limits allow.
     var flooded: (count: Int, maximum: Int)?
@@ -32,6 +39,8 @@ struct ClusterResult {
     /// limits allow.
     var unproven: (count: Int, maximum: Int)?
     var sums = Tally.Sums()
+    /// The seconds at which some envelopes were first and last delivered that were repeated without need.
+    var unexplained: [ClosedRange<Double>] = []
 
     var isGood: Bool {
         delivered > 0 && atTwoNodes > 0 && wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0
@@ -40,11 +49,12 @@ struct ClusterResult {
     }
 
     var table: String {
-        func count(_ fault: ClusterFault) -> String { "\(faults[fault] ?? 0)" }
+        func count(_ fault: ClusterFault) -> String { "\(faults.count { $0.fault == fault })" }
         var rows = [
             ("kills of nodes", count(.killNode)), ("kills of the engine", count(.killEngine)),
             ("cuts from the engine", count(.cutFromEngine)),
             ("cuts from Apple and Google", count(.cutFromPushServices)), ("upgrades", count(.upgrade)),
+            ("times that a node decided alone", "\(timesAlone)"),
             ("envelopes delivered", "\(delivered)"), ("submitted at two nodes at once", "\(atTwoNodes)"),
             ("RETRY, submitted again", "\(retries)"), ("other outcomes than DELIVERED", "\(wrongOutcomes)"),
             ("lost", "\(notSeen)"),
@@ -59,13 +69,27 @@ struct ClusterResult {
         rows.append(("time", "\(Terminal.number(seconds, digits: 1)) s"))
         return rows.map { Terminal.padded($0.0, 38) + $0.1 }.joined(separator: "\n")
     }
+
+    /// When an envelope was repeated without need, and when there were faults; empty if there is none.
+    var unexplainedRepeats: String {
+        func span(_ time: ClosedRange<Double>) -> String {
+            "\(Terminal.number(time.lowerBound, digits: 1))–\(Terminal.number(time.upperBound, digits: 1)) s"
+        }
+        guard !unexplained.isEmpty else { return "" }
+        let rows =
+            unexplained.map { ("repeated without need", $0) }
+            + faults.filter { fault in unexplained.contains { $0.overlaps(fault.time) } }.map {
+                ($0.fault.rawValue, $0.time)
+            }
+        return rows.map { "\n" + Terminal.padded($0.0, 38) + span($0.1) }.joined()
+    }
 }
 
 /// Senders that submit while a cluster suffers faults, one after the other.
 actor ClusterRun {
     /// The limits of the nodes, if senders flood them.
     static let limits = ["device": (burst: 300, perMinute: 300), "unproven": (burst: 300, perMinute: 120)]
-    /// How long the nodes and the engine take to find each other again.
+    /// How long the nodes and the engine, or the push services, take to find each other again after a failure.
     private static let returnTime = Duration.seconds(12)
     /// How long a sender submits an envelope again.
     private static let patience = Duration.seconds(180)
@@ -90,8 +114,9 @@ actor ClusterRun {
     private var unproven: SharedLimit
     private var upgraded = 0
     private var isOver = false
-    /// Whether some node may be alone.
-    private var isAlone = false
+    private var alone: AloneTimes
+    /// The envelopes that were delivered more than once, with the times of their submission.
+    private var repeated: [(envelope: Int, time: ClosedRange<MonotonicTime>)] = []
     private var result = ClusterResult()
     private var names: [Int] = []
 
@@ -103,6 +128,7 @@ actor ClusterRun {
         self.bed = bed
         self.engine = engine
         self.nodes = nodes
+        alone = AloneTimes(nodes: nodes)
         self.namespaces = namespaces?.0
         (device, unproven) = (Self.limit("device", nodes: nodes), Self.limit("unproven", nodes: nodes))
         source = EnvelopeGenerator(bed.tokens)
@@ -157,6 +183,7 @@ actor ClusterRun {
                 for index in 0..<inFlight / 4 { group.addTask { await self.flood(index) } }
             }
         }
+        let logs = Task { await self.readLogs() }
         // Slow push services, so that some envelopes are always in flight.
         var slow = Faults()
         slow.latency = .uniform(1...50)
@@ -166,8 +193,9 @@ actor ClusterRun {
         for (number, fault) in faults.enumerated() {
             Terminal.progress("fault \(number + 1) of \(faults.count), \(names.count) delivered …")
             await loop.sleep(for: .seconds(Double.random(in: 0.2...max(0.3, interval))))
+            let begin = MonotonicTime.now
             try await happen(fault)
-            result.faults[fault, default: 0] += 1
+            result.faults.append((fault, (begin - start).seconds...(MonotonicTime.now - start).seconds))
         }
         while names.count < envelopes {
             Terminal.progress("\(names.count) of \(envelopes) delivered …")
@@ -177,10 +205,22 @@ actor ClusterRun {
         let time = MonotonicTime.now - start
         await senders.value
         for client in clients { await client.close() }
-        result.seconds = time.milliseconds / 1000
+        await logs.value
+        for (envelope, time) in repeated where alone.overlap(time) && bed.tally.excuse(envelope) {
+            result.repeatedAlone += 1
+        }
+        for duration in alone.durations {
+            device.decidedAlone(for: duration)
+            unproven.decidedAlone(for: duration)
+        }
+        result.timesAlone = alone.durations.count
+        result.seconds = time.seconds
         result.delivered = names.count
         result.notSeen = names.count { !bed.tally.has($0) }
         result.sums = bed.tally.sums
+        result.unexplained = bed.tally.unexplained(atMost: 10).map {
+            ($0.lowerBound - start).seconds...($0.upperBound - start).seconds
+        }
         result.providerTokens = await bed.services.providerTokensSeen(.apnsProduction)
         if namespaces != nil {
             let phones = bed.tokens.values.reduce(1) { $0 + $1.count }
@@ -202,38 +242,46 @@ actor ClusterRun {
             try await bed.upgradeNode(upgraded % nodes)
             upgraded += 1
         case .killEngine:
-            try await decideAlone(nodes) {
+            try await decideAlone(Array(0..<nodes)) {
                 await engine.kill()
                 await loop.sleep(for: .seconds(Double.random(in: 0.1...3)))
                 try await engine.start()
             }
         case .cutFromEngine:
-            try await decideAlone(1) { try await cut(node, from: .engine) }
+            try await decideAlone([node]) { try await cut(node, from: .engine) }
         case .cutFromPushServices:
+            await bed.services.setNetworkFailing(true)
             try await cut(node, from: .pushServices)
+            // TCP sends again what was lost only some seconds after the end of the cut.
+            await loop.sleep(for: Self.returnTime)
+            await bed.services.setNetworkFailing(false)
         }
     }
 
-    private func decideAlone(_ count: Int, while body: () async throws -> Void) async throws {
-        isAlone = true
+    private func decideAlone(_ nodes: [Int], while body: () async throws -> Void) async throws {
         let start = MonotonicTime.now
         try await body()
         await loop.sleep(for: Self.returnTime)
-        isAlone = false
-        device.decidedAlone(count, for: MonotonicTime.now - start)
-        unproven.decidedAlone(count, for: MonotonicTime.now - start)
+        for node in nodes { alone.add(start...MonotonicTime.now, of: node) }
+    }
+
+    /// Reads in the nodes' logs when they decide alone, until the run is over.
+    private func readLogs() async {
+        var logs = (0..<nodes).map { LinesOfFile(bed.logFile(of: $0)) }
+        var last = MonotonicTime.now
+        while true {
+            let now = MonotonicTime.now
+            for node in logs.indices {
+                for line in logs[node].next() { alone.read(line, of: node, since: last, at: now) }
+            }
+            last = now
+            guard !isOver else { return alone.endAll(at: now) }
+            await loop.sleep(for: .milliseconds(100))
+        }
     }
 
     private func cut(_ node: Int, from service: NodeNamespaces.Service) async throws {
-        // What has arrived at the push services within this time may still be unanswered.
-        let slowestAnswer = Duration.milliseconds(500)
-        let before = MonotonicTime.now
-        if service == .pushServices { await loop.sleep(for: slowestAnswer) }
         try await namespaces?.cut(node, from: service)
-        if service == .pushServices {
-            await loop.sleep(for: slowestAnswer)
-            bed.tally.answersLost(after: before, before: .now)
-        }
         await loop.sleep(for: .seconds(Double.random(in: 3...10)))
         try await namespaces?.heal(node, service)
     }
@@ -246,7 +294,7 @@ actor ClusterRun {
             let envelope = source.next([Magic.iOS, .iOSDev, .android][Int.random(in: 0..<3)])
             turn += 1
             let isTwice = turn % 2 == 0
-            var mayRingTwice = isTwice && isAlone
+            let start = MonotonicTime.now
             let first = clients[turn % clients.count]
             let second = clients[(turn + 1) % clients.count]
             async let one = submit(envelope, by: first)
@@ -254,8 +302,9 @@ actor ClusterRun {
             if isTwice { result.atTwoNodes += 1 }
             for outcome in await [one, other] where outcome != .delivered { result.wrongOutcomes += 1 }
             names.append(envelope.tallyName)
-            mayRingTwice = mayRingTwice || isTwice && isAlone
-            if mayRingTwice, bed.tally.excuse(envelope.tallyName) { result.repeatedAlone += 1 }
+            if bed.tally.isRepeated(envelope.tallyName) {
+                repeated.append((envelope.tallyName, start...MonotonicTime.now))
+            }
         }
     }
 
@@ -283,4 +332,8 @@ actor ClusterRun {
             await loop.sleep(for: .milliseconds(20))
         }
     }
+}
+
+extension Duration {
+    fileprivate var seconds: Double { milliseconds / 1000 }
 }

@@ -16,9 +16,9 @@ struct SharedLimit {
         self.nodes = nodes
     }
 
-    /// Notes that some nodes decided alone: each admits its share, and begins with a full burst.
-    mutating func decidedAlone(_ count: Int, for time: Duration) {
-        alone += Double(count) / Double(nodes) * (Double(burst) + Double(perMinute) * time.minutes)
+    /// Notes that a node decided alone: it admits its share, and begins with a full burst.
+    mutating func decidedAlone(for time: Duration) {
+        alone += (Double(burst) + Double(perMinute) * time.minutes) / Double(nodes)
     }
 
     /// The most that the cluster may have admitted in this time, including what nodes have admitted alone.

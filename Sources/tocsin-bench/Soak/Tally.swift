@@ -13,6 +13,11 @@ final class Tally: Sendable {
         var unanswered: UInt16 = 0
         var id = 0
         var collapseID = 0
+        let first: MonotonicTime
+        var last: MonotonicTime
+
+        /// Repeats of a delivery whose answer had reached the node.
+        var unexplained: Int { max(0, Int(times) - 1 - Int(unanswered)) }
     }
 
     private struct State {
@@ -38,15 +43,16 @@ final class Tally: Sendable {
         state.withLock { state in
             let envelope = Self.name(notification.encrypted)
             let (id, collapseID) = (notification.id.hashValue, notification.collapseID.hashValue)
-            var seen = state.seen[envelope] ?? Seen(id: id, collapseID: collapseID)
+            let now = MonotonicTime.now
+            var seen = state.seen[envelope] ?? Seen(id: id, collapseID: collapseID, first: now, last: now)
             seen.times += 1
+            seen.last = now
             // Google assigns a new id to each message; Apple's is chosen by the node.
             if notification.platform != .fcm, seen.id != id { state.secondIDs += 1 }
             if seen.collapseID != collapseID { state.otherCollapseIDs += 1 }
             state.seen[envelope] = seen
             state.deliveries += 1
             if notification.deviceToken == state.watchedDeviceToken { state.deliveriesToWatched += 1 }
-            let now = MonotonicTime.now
             state.recent.append((now, envelope))
             if state.recent.count > 4096, let first = state.recent.first, now - first.at > Self.answerDelay {
                 state.recent.removeAll { now - $0.at > Self.answerDelay }
@@ -60,13 +66,17 @@ final class Tally: Sendable {
     }
 
     /// Notes that an envelope may be delivered once more, because two nodes had it that did not know of each other.
-    /// - Returns: whether it has been delivered more than once so far.
+    /// - Returns: whether it has been delivered more often than is explained otherwise.
     func excuse(_ envelope: Int) -> Bool {
         state.withLock { state in
+            guard let seen = state.seen[envelope], seen.unexplained > 0 else { return false }
             state.seen[envelope]?.unanswered += 1
-            return state.seen[envelope].map { $0.times > 1 } ?? false
+            return true
         }
     }
+
+    /// Whether this envelope has been delivered more than once.
+    func isRepeated(_ envelope: Int) -> Bool { state.withLock { ($0.seen[envelope]?.times ?? 0) > 1 } }
 
     /// Notes that a node was killed or cut off between these two times. It may not have kept answers received within the
     /// second before, and cannot have received later ones.
@@ -104,6 +114,11 @@ final class Tally: Sendable {
         var otherCollapseIDs = 0
     }
 
+    /// The times of the first and the last delivery of some envelopes that were repeated without need.
+    func unexplained(atMost count: Int) -> [ClosedRange<MonotonicTime>] {
+        state.withLock { $0.seen.values.lazy.filter { $0.unexplained > 0 }.prefix(count).map { $0.first...$0.last } }
+    }
+
     /// The current sums.
     var sums: Sums {
         state.withLock { state in
@@ -111,7 +126,7 @@ final class Tally: Sendable {
             for seen in state.seen.values {
                 sums.envelopes += 1
                 sums.repeats += Int(seen.times) - 1
-                sums.unexplained += max(0, Int(seen.times) - 1 - Int(seen.unanswered))
+                sums.unexplained += seen.unexplained
             }
             return sums
         }

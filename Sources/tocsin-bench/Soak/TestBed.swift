@@ -154,7 +154,7 @@ actor TestBed {
             limit + surroundings.launcher(index) + [
                 programs[index], "run", "--config", "\(directory)/tocsin\(index).toml",
             ], directory: directory,
-            errors: "\(directory)/node.log")
+            errors: logFile(of: index))
         for _ in 0..<200 {
             if let stream = try? await loop.dial(endpoint(of: index), timeout: .seconds(1)) {
                 stream.close()
@@ -197,7 +197,7 @@ actor TestBed {
 
     /// Ends a node as its operator would, and starts it with the program beside this one.
     func upgradeNode(_ index: Int) async throws {
-        nodes[index]?.end()
+        await nodes[index]?.end(on: loop)
         programs[index] = newProgram
         try await startNode(index)
     }
@@ -212,7 +212,7 @@ actor TestBed {
     /// Kills a node with SIGKILL.
     func killNode(_ index: Int = 0) async {
         let before = MonotonicTime.now
-        nodes[index]?.end(by: SIGKILL)
+        await nodes[index]?.end(by: SIGKILL, on: loop)
         nodes[index] = nil
         // Lets the peers read what the node's sockets still hold.
         await loop.sleep(for: .milliseconds(50))
@@ -231,14 +231,18 @@ actor TestBed {
     /// The resource usage of the first node's process; `nil` if it is not running.
     var nodeFigures: ProcessUsage? { nodes[0].map { ProcessUsage(of: $0.pid) } }
 
-    /// The log of the nodes.
+    /// The file of a node's log.
+    nonisolated func logFile(of index: Int) -> String { "\(directory)/node\(index).log" }
+
+    /// The logs of the nodes.
     var log: String {
-        FileManager.default.contents(atPath: "\(directory)/node.log").map { String(decoding: $0, as: UTF8.self) } ?? ""
+        let logs = nodes.indices.map { FileManager.default.contents(atPath: logFile(of: $0)) ?? Data() }
+        return logs.map { String(decoding: $0, as: UTF8.self) }.joined()
     }
 
     /// Stops the nodes and the stand-ins, and deletes the directory.
     func end() async {
-        for node in nodes { node?.end() }
+        for node in nodes { await node?.end(on: loop) }
         await services.stop()
         try? FileManager.default.removeItem(atPath: directory)
     }

@@ -105,12 +105,22 @@ extension DeliveryCore {
             // The engine may have lost it since this node shared it.
             if pending.row != nil { share(pending) }
             begin(pending, now)
-        case .undecided where pending.row != nil: park(pending, for: Self.undecidedPause, Self.busy, now)
+        case .undecided where pending.row != nil:
+            // Its row may have been loaded while the node asked.
+            stopStoring(pending)
+            park(pending, for: Self.undecidedPause, Self.busy, now)
         // Of another node: the engine still has it.
         case .undecided: refuse(pending, Self.busy, now)
         case .final(let outcome):
             stopStoring(pending)
-            finish(pending, outcome, now)
+            if pending.row == nil, schedule.mayHoldResends(at: now.monotonic) {
+                // An earlier process may have stored it, and its row must go as well.
+                pending.knownOutcome = outcome
+                pending.phase = .lookingUp
+                actions.append(.lookUp(pending))
+            } else {
+                finish(pending, outcome, now)
+            }
         case .refused(let outcome): refuse(pending, outcome, now)
         case .elsewhere where isDraining || pending.row != nil || pending.isRecovered:
             refuse(pending, Self.elsewhere, now)

@@ -112,6 +112,8 @@ final class PendingEnvelope: @unchecked Sendable {
     /// The reservation of the iv in the replay window, if there is one.
     let pair: TableKey?
     var expiry: Expiry
+    /// The outcome that the nodes of the cluster know, while the spool looks up whether it holds the envelope.
+    var knownOutcome: Outcome?
     var phase = Phase.active
     /// The content; `nil` while it is only in the spool and takes no memory.
     var envelope: Envelope?

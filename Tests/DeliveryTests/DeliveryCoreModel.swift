@@ -202,7 +202,8 @@ final class DeliveryCoreModel {
         let number = submissions.count - 1
         unanswered.insert(number)
         drafts[envelope.digest] = draft
-        let wasDelivered = isRemembered(envelope.digest)
+        // While the spool looks it up, the outcome that the cluster knows is not told yet.
+        let wasDelivered = isRemembered(envelope.digest) && core.byDigest[envelope.digest]?.knownOutcome == nil
         let arrival = core.arrival(
             of: envelope, app: draft.app, acceptsQueued: acceptsQueued, at: clock, check: { _ in nil })
         switch arrival {

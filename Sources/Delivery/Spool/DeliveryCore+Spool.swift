@@ -68,6 +68,11 @@ extension DeliveryCore {
     /// Handles the result of ``DeliveryAction/lookUp(_:)``.
     mutating func lookedUp(_ pending: PendingEnvelope, _ found: Found, at now: ClockReading) {
         guard pending.phase == .lookingUp else { return }
+        if let outcome = pending.knownOutcome {
+            if case .known(.stored(let row)) = found { pending.row = row }
+            finish(pending, outcome, now)
+            return settle(now)
+        }
         switch found {
         case .known(.nothing): deliver(pending, now)
         case .known(.stored(let row)): adoptRow(pending, row, now)
@@ -90,7 +95,10 @@ extension DeliveryCore {
     private mutating func adoptRow(_ pending: PendingEnvelope, _ row: Int64, _ now: ClockReading) {
         let isRead = pending.row != nil
         becameStored(pending, row)
-        if isRead { deliver(pending, now) } else { park(pending, for: .zero, Self.busy, now) }
+        if isRead { return deliver(pending, now) }
+        // Only the row knows until when to share it, so the node claims it again when it has read the row.
+        if pending.expiry == .nowOrNever { pending.isClaimed = false }
+        park(pending, for: .zero, Self.busy, now)
     }
 
     private mutating func becameStored(_ pending: PendingEnvelope, _ row: Int64) {
@@ -221,8 +229,8 @@ extension DeliveryCore {
             claimAndBegin(pending, now)
         } else if let pending = byDigest[envelope.digest] {
             // A resend arrived while the row was being read, and the resend's delivery continues.
-            becameStored(pending, row)
             pending.expiry = .at(stored.expires)
+            becameStored(pending, row)
         } else if window.outcome(of: envelope, now: now.monotonic) == nil {
             // If there is an outcome, the row was listed twice, and its removal is not on disk yet.
             let pending = recovered(stored, sequence: UInt64(row), now)

@@ -63,7 +63,12 @@ let package = Package(
             ],
             swiftSettings: ours),
         .target(
-            name: "HTTP1", dependencies: ["EventLoop", "Cryptography", "Time", "CHTTPParser"], swiftSettings: ours),
+            name: "HTTP1",
+            dependencies: [
+                "EventLoop", "Cryptography", "Time", "CHTTPParser",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
+            swiftSettings: ours),
         .target(
             name: "Redis",
             dependencies: [
@@ -79,7 +84,7 @@ let package = Package(
         .target(
             name: "Providers",
             dependencies: [
-                "TNP", "HTTP2", "EventLoop", "Cryptography", "Sender", "Tables", "Time",
+                "TNP", "HTTP1", "HTTP2", "EventLoop", "Cryptography", "Sender", "Tables", "Time",
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: ours),

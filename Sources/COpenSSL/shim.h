@@ -6,6 +6,7 @@
 #include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/provider.h>
@@ -27,6 +28,25 @@ static inline long cssl_bio_data(BIO *bio, char **data) { return BIO_get_mem_dat
 static inline void cssl_bio_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }
 static inline void cssl_bio_retry_read(BIO *bio) { BIO_set_retry_read(bio); }
 static inline EVP_PKEY *cssl_ec_p256_key(void) { return EVP_EC_gen("P-256"); }
+// A key of these parts, or of the point alone if the number is NULL. OpenSSL keeps pointers to names and parts until it
+// has made the parameters, which Swift could not guarantee.
+static inline EVP_PKEY *cssl_p256_key(const unsigned char *point, size_t pointLength, const unsigned char *number, size_t length) {
+    EVP_PKEY *key = NULL;
+    OSSL_PARAM *parameters = NULL;
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
+    BIGNUM *secret = number ? BN_bin2bn(number, (int)length, NULL) : NULL;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    if (builder && context && OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0)
+        && OSSL_PARAM_BLD_push_octet_string(builder, OSSL_PKEY_PARAM_PUB_KEY, point, pointLength)
+        && (!secret || OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_PRIV_KEY, secret))
+        && (parameters = OSSL_PARAM_BLD_to_param(builder)) && EVP_PKEY_fromdata_init(context) == 1)
+        EVP_PKEY_fromdata(context, &key, number ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY, parameters);
+    OSSL_PARAM_free(parameters);
+    EVP_PKEY_CTX_free(context);
+    BN_clear_free(secret);
+    OSSL_PARAM_BLD_free(builder);
+    return key;
+}
 static inline EVP_PKEY *cssl_rsa_2048_key(void) { return EVP_RSA_gen(2048); }
 static inline X509_EXTENSION *cssl_extension(X509V3_CTX *ctx, int nid, const char *value) {
     return X509V3_EXT_conf_nid(NULL, ctx, nid, value);

@@ -57,7 +57,7 @@ package struct EnvelopeKeys: Sendable {
         let hash = Self.bytes(of: token)
         digest = names.name(.envelope, of: envelope.digest.bytes)
         stored = StoredEnvelopeKeys(envelope.digest, in: names)
-        pair = names.name(.pair, of: hash + envelope.iv)
+        pair = names.name(.pair, of: hash + envelope.uniquePart)
         self.token = Self.name(of: token, in: names)
         self.app = names.name(.appRate, of: Array(app.utf8))
         unproven = names.name(senderProtocol == .http ? .httpUnprovenRate : .unprovenRate)

@@ -17,15 +17,24 @@ package enum AES256CBC {
     }
 }
 
-/// AES-256 in GCM mode (NIST SP 800-38D) with a 12-byte nonce and a 16-byte tag after the ciphertext.
-package enum AES256GCM {
+/// AES in GCM mode (NIST SP 800-38D) with a 12-byte nonce and a 16-byte tag after the ciphertext. The length of the key
+/// chooses AES-256, which Bisq Connect opens, or AES-128, which Web Push uses.
+package enum AESGCM {
     /// Length of the tag in bytes.
     package static let tagLength = 16
 
-    /// The ciphertext of `message` followed by its tag; `nil` unless `key` has 32 bytes and `nonce` 12.
+    private static func cipher(of key: [UInt8]) -> OpaquePointer? {
+        switch key.count {
+        case 16: EVP_aes_128_gcm()
+        case 32: EVP_aes_256_gcm()
+        default: nil
+        }
+    }
+
+    /// The ciphertext of `message` followed by its tag; `nil` unless `key` has 16 or 32 bytes and `nonce` 12.
     package static func seal(_ message: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
-        guard key.count == 32, nonce.count == 12,
-            let cipher = Cipher(EVP_aes_256_gcm(), encrypt: true, key: key, iv: nonce),
+        guard nonce.count == 12, let kind = cipher(of: key),
+            let cipher = Cipher(kind, encrypt: true, key: key, iv: nonce),
             let ciphertext = cipher.run(message)
         else { return nil }
         var tag = [UInt8](repeating: 0, count: tagLength)
@@ -36,8 +45,8 @@ package enum AES256GCM {
     /// The decrypted message; `nil` if a length is wrong or the tag is invalid, because the message was encrypted with
     /// another key or altered.
     package static func open(_ sealed: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8]? {
-        guard key.count == 32, nonce.count == 12, sealed.count >= tagLength,
-            let cipher = Cipher(EVP_aes_256_gcm(), encrypt: false, key: key, iv: nonce)
+        guard nonce.count == 12, sealed.count >= tagLength, let kind = cipher(of: key),
+            let cipher = Cipher(kind, encrypt: false, key: key, iv: nonce)
         else { return nil }
         var tag = Array(sealed.suffix(tagLength))
         guard cssl_gcm_set_tag(cipher.context, Int32(tagLength), &tag) == 1 else { return nil }

@@ -50,6 +50,12 @@ package final class SigningKey: @unchecked Sendable, Redacted {
         self.init(owning: key, algorithm: algorithm)
     }
 
+    /// Creates a random key for ES256.
+    package static func randomP256() -> SigningKey {
+        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL cannot make a P-256 key: \(openSSLReason())") }
+        return SigningKey(owning: key, algorithm: .es256)
+    }
+
     deinit { EVP_PKEY_free(key) }
 
     /// The public key, which verifies this key's signatures.
@@ -57,6 +63,9 @@ package final class SigningKey: @unchecked Sendable, Redacted {
         EVP_PKEY_up_ref(key)
         return VerifyingKey(owning: key, algorithm: algorithm)
     }
+
+    /// The public key of ES256, a point of P-256 in uncompressed form; `nil` for another algorithm.
+    package var p256PublicKey: [UInt8]? { algorithm == .es256 ? P256.publicKey(of: key) : nil }
 
     /// The private key as unencrypted PKCS #8 in PEM form.
     package var pem: [UInt8] { Cryptography.pem(ofPrivateKey: key) }
@@ -98,6 +107,12 @@ package final class VerifyingKey: @unchecked Sendable {
     fileprivate init(owning key: OpaquePointer, algorithm: SignatureAlgorithm) {
         self.key = key
         self.algorithm = algorithm
+    }
+
+    /// The key for ES256 with this point of P-256 in uncompressed form; `nil` if it is none.
+    package convenience init?(p256 point: [UInt8]) {
+        guard let key = P256.key(public: point, private: nil) else { return nil }
+        self.init(owning: key, algorithm: .es256)
     }
 
     deinit { EVP_PKEY_free(key) }

@@ -14,6 +14,16 @@ extension DeliveryCore {
     /// spool.
     mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
         pending.phase = .active
+        // Another push server may have got the lane since.
+        if let envelope = pending.envelope, envelope.magic == .web {
+            switch service(of: envelope, app: routes.routes[pending.route].app, at: now.monotonic) {
+            case .found(let route): pending.route = route
+            case .notConfigured: break
+            case .noLane:
+                return pending.row == nil
+                    ? finish(pending, Self.busy, now) : park(pending, for: .seconds(1), Self.busy, now)
+            }
+        }
         let route = pending.route
         guard lanes[route] != nil, pending.isInMemory else {
             guard pending.row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }

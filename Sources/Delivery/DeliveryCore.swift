@@ -32,6 +32,8 @@ struct DeliveryCore: ~Copyable {
     private var random: any RandomNumberGenerator
 
     private(set) var routes = RouteTable()
+    /// The push servers of Web Push that have a lane, by app.
+    private var origins: [OriginLanes] = []
     /// The lane of each route; `nil` if the route is not served.
     var lanes: [Lane?] = []
     /// Number of envelopes of each route in memory.
@@ -97,15 +99,61 @@ struct DeliveryCore: ~Copyable {
 
     // MARK: Routes
 
-    /// The number of a route, known or new.
-    mutating func number(app: String, magic: Magic) -> RouteTable.Number {
-        let number = routes.add(app: app, magic: magic)
+    /// Adds the routes of an app if it is new.
+    private mutating func add(app: String) {
+        routes.add(app: app)
         while lanes.count < routes.routes.count {
             lanes.append(nil)
             inFlightByRoute.append(0)
         }
-        while tokens.count <= routes.app(of: number) { tokens.append(nil) }
-        return number
+        while tokens.count <= routes.app(of: routes.routes.count - 1) {
+            tokens.append(nil)
+            origins.append(OriginLanes(count: RouteTable.webLanes))
+        }
+    }
+
+    /// The route of an envelope; for Web Push, that of its push server's lane, or the first if the server has no lane.
+    mutating func route(of envelope: Envelope, app: String, at now: ClockReading) -> RouteTable.Number {
+        add(app: app)
+        if envelope.magic == .web, case .found(let route) = webRoute(of: envelope, app: app, at: now.monotonic) {
+            return route
+        }
+        return routes.number(app: app, magic: envelope.magic) ?? 0
+    }
+
+    /// What serves an envelope.
+    enum Service {
+        case found(RouteTable.Number)
+        case notConfigured
+        /// All lanes of Web Push carry envelopes of other push servers.
+        case noLane
+    }
+
+    /// The route that serves an envelope.
+    mutating func service(of envelope: Envelope, app: String, at now: MonotonicTime) -> Service {
+        if envelope.magic == .web { return webRoute(of: envelope, app: app, at: now) }
+        guard let route = routes.number(app: app, magic: envelope.magic), lanes[route] != nil else {
+            return .notConfigured
+        }
+        return .found(route)
+    }
+
+    /// The route of a push server's lane.
+    private mutating func webRoute(of envelope: Envelope, app: String, at now: MonotonicTime) -> Service {
+        // The first lane exists as long as the route is served.
+        guard let first = routes.number(app: app, magic: .web), lanes[first] != nil,
+            let endpoint = try? PushEndpoint(envelope.deviceToken)
+        else { return .notConfigured }
+        let inFlight = inFlightByRoute
+        let lane = origins[routes.app(of: first)].lane(of: endpoint.origin) { inFlight[first + $0] == 0 }
+        switch lane {
+        case .kept(let lane): return .found(first + lane)
+        case .none: return .noLane
+        case .new(let lane):
+            close(first + lane, now)
+            open(first + lane, now)
+            return .found(first + lane)
+        }
     }
 
     /// Serves these routes from now on. A route that is listed as replaced gets a new lane; a route that is not listed
@@ -116,14 +164,16 @@ struct DeliveryCore: ~Copyable {
         self.limits = limits
         var current: Set<RouteTable.Number> = []
         for route in served {
-            let number = number(app: route.app, magic: route.magic)
-            if !replaced.contains(route) { current.insert(number) }
+            add(app: route.app)
+            if !replaced.contains(route) { current.formUnion(routes.numbers(app: route.app, magic: route.magic)) }
         }
-        for number in lanes.indices where lanes[number] != nil && !current.contains(number) { close(number, now) }
+        for number in lanes.indices where lanes[number] != nil && !current.contains(number) {
+            close(number, now.monotonic)
+            if routes.routes[number].magic == .web { origins[routes.app(of: number)].removeAll() }
+        }
         for route in served {
             guard let number = routes.number(app: route.app, magic: route.magic), lanes[number] == nil else { continue }
-            lastGeneration += 1
-            lanes[number] = Lane(generation: lastGeneration, concurrency: limits.concurrency, now: now.monotonic)
+            open(number, now.monotonic)
             actions.append(.observe(.serving(route)))
         }
         for number in lanes.indices { lanes[number]?.window.range = Lane.range(limits.concurrency) }
@@ -131,11 +181,16 @@ struct DeliveryCore: ~Copyable {
         settle(now)
     }
 
-    private mutating func close(_ route: RouteTable.Number, _ now: ClockReading) {
+    private mutating func open(_ route: RouteTable.Number, _ now: MonotonicTime) {
+        lastGeneration += 1
+        lanes[route] = Lane(generation: lastGeneration, concurrency: limits.concurrency, now: now)
+    }
+
+    private mutating func close(_ route: RouteTable.Number, _ now: MonotonicTime) {
         guard let lane = lanes[route] else { return }
         lanes[route] = nil
         if let row = lane.probeRow { lane.heldRows.append(row) }
-        for row in lane.heldRows { schedule.add(row, at: now.monotonic) }
+        for row in lane.heldRows { schedule.add(row, at: now) }
         for waiting in lane.queue.removeAll() { rejected.append((waiting, route, lane.generation)) }
     }
 
@@ -161,9 +216,13 @@ struct DeliveryCore: ~Copyable {
         of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime,
         check: (RouteTable.Number) -> Outcome?
     ) -> Arrival {
-        guard let route = routes.number(app: app, magic: envelope.magic), let lane = lanes[route] else {
-            return .refused(.rejected(.platformNotConfigured))
+        let route: RouteTable.Number
+        switch service(of: envelope, app: app, at: now) {
+        case .found(let found): route = found
+        case .notConfigured: return .refused(.rejected(.platformNotConfigured))
+        case .noLane: return .refused(Self.busy)
         }
+        guard let lane = lanes[route] else { return .refused(.rejected(.platformNotConfigured)) }
         guard !isDraining else { return .refused(.retry(.shuttingDown, after: Self.busyRetry)) }
         if byDigest[envelope.digest] != nil || window.outcome(of: envelope, now: now) != nil { return .resend }
         if let refusal = check(route) { return .refused(refusal) }

@@ -49,7 +49,7 @@ extension Magic {
         switch self {
         case .iOS: .iOSDev
         case .iOSDev: .iOS
-        case .android: nil
+        case .android, .web: nil
         }
     }
 }

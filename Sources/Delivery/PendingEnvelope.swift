@@ -101,8 +101,8 @@ final class PendingEnvelope: @unchecked Sendable {
     let collapse: TableKey?
     /// Bytes of the ciphertext.
     let size: Int
-    /// The destination that the sender chose.
-    let route: RouteTable.Number
+    /// The destination that the sender chose. For Web Push it may change until delivery begins.
+    var route: RouteTable.Number
     let format: EnvelopeFormat
     var origin: Origin
     let taken: MonotonicTime

@@ -61,14 +61,14 @@ struct ReplayWindow {
     mutating func outcome(of envelope: Envelope, now: MonotonicTime) -> Outcome? {
         purge(now)
         guard var outcome = outcomes[envelope.digest]?.outcome else { return nil }
-        if outcome.kind == .delivered, outcome.messageID == nil, envelope.magic != .android {
+        if outcome.kind == .delivered, outcome.messageID == nil, envelope.magic.isApple {
             outcome.messageID = MessageID(envelope.apnsID[...])
         }
         return outcome
     }
 
     /// The key of an envelope's device token and iv.
-    static func key(of envelope: Envelope) -> TableKey { TableKey(envelope.deviceToken, with: envelope.iv) }
+    static func key(of envelope: Envelope) -> TableKey { TableKey(envelope.deviceToken, with: envelope.uniquePart) }
 
     /// Reserves the envelope's iv for its ciphertext, until ``finished(_:_:_:_:now:)``.
     /// - Returns: `nil` if the iv has been used with another ciphertext for this device.
@@ -98,7 +98,7 @@ struct ReplayWindow {
         guard isRepeated else { return }
         var kept = outcome
         // Apple's id is derived from the digest and need not be stored.
-        if magic != .android { kept.messageID = nil }
+        if magic.isApple { kept.messageID = nil }
         if outcomes.updateValue(Kept(kept), forKey: digest) == nil {
             if order.count >= capacity { forgetOldest() }
             order.append(Remembered(digest: digest, pair: pair, until: now + length))

@@ -25,6 +25,7 @@ package struct Route: Hashable, Sendable, CustomStringConvertible {
         case .iOS: hasher.combine(0 as UInt8)
         case .iOSDev: hasher.combine(1 as UInt8)
         case .android: hasher.combine(2 as UInt8)
+        case .web: hasher.combine(3 as UInt8)
         }
     }
 }

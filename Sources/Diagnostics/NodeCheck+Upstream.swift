@@ -32,7 +32,7 @@ extension NodeCheck {
         do {
             let welcome = try await NodeHandshake.exchange(
                 with: node, through: proxy, on: loop, timeout: Self.upstreamTimeout)
-            let magics = Magic.allCases.filter { $0 == .android ? app.fcm == nil : app.apns == nil }
+            let magics = Magic.allCases.filter { app.isRelayed($0) }
             return UpstreamCheck(
                 node: node, app: app.name, nameThere: upstream.app, magics: magics, welcome: welcome
             ).finding

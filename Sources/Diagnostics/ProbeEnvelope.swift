@@ -15,6 +15,7 @@ enum ProbeEnvelope {
             switch magic {
             case .iOS, .iOSDev: String(repeating: "0", count: PairingToken.appleTokenLength)
             case .android: "tocsin-check-" + Hex.encode(Array(random.prefix(16)))
+            case .web: preconditionFailure("Web Push has no server of its own to probe")
             }
         // Random, so that no two probes are the same.
         let (iv, ciphertext) =

@@ -467,6 +467,8 @@ package final class ByteStream {
 
     /// The stream's SSL object; `nil` without TLS.
     package var ssl: OpaquePointer? { tls?.ssl }
+    /// The protocol that ALPN selected (RFC 7301); `nil` without TLS or ALPN.
+    package var applicationProtocol: String? { tls.flatMap { TLSContext.negotiatedProtocol(on: $0.ssl) } }
 
     /// When the peer's certificate expires, Unix time in seconds; `nil` if the peer presented none.
     package var peerCertificateExpiry: Int64? {

@@ -46,10 +46,12 @@ extension EventLoop {
     ///   - proxy: the proxy to use; unix sockets are always dialled directly.
     ///   - tls: the TLS context. The certificate must be valid for the host of `endpoint`, or `localhost` for a unix
     ///     socket.
+    ///   - addresses: the addresses that may be dialled, without a proxy.
     ///   - timeout: for the whole dial.
     /// - Throws: ``StreamError``.
     package func dial(
-        _ endpoint: Endpoint, through proxy: Proxy? = nil, tls: TLSContext? = nil, timeout: Duration,
+        _ endpoint: Endpoint, through proxy: Proxy? = nil, tls: TLSContext? = nil, addresses: AddressPolicy = .any,
+        timeout: Duration,
         isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> ByteStream {
         preconditionOnLoop()
@@ -77,7 +79,7 @@ extension EventLoop {
             reader.returnUnread()
         case (.tcp(let name, _), nil):
             host = name
-            stream = try await connect(to: endpoint, deadline: deadline)
+            stream = try await connect(to: endpoint, allowing: addresses, deadline: deadline)
         }
         if let tls {
             let reader = StreamReader(stream, pausesWhenConnected: true)
@@ -90,7 +92,8 @@ extension EventLoop {
     }
 
     private func connect(
-        to endpoint: Endpoint, deadline: Deadline, isolation: isolated (any Actor)? = #isolation
+        to endpoint: Endpoint, allowing policy: AddressPolicy = .any, deadline: Deadline,
+        isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> ByteStream {
         if let simulation {
             return try await open(
@@ -101,7 +104,10 @@ extension EventLoop {
         case .unix(let path):
             guard let address = SocketAddress(unixPath: path) else { throw .system("the unix socket path is too long") }
             addresses = [address]
-        case .tcp(let host, let port): addresses = try await resolve(host, port: port)
+        case .tcp(let host, let port):
+            let all = try await resolve(host, port: port)
+            addresses = all.filter(policy.allows)
+            if addresses.isEmpty, !all.isEmpty { throw .forbiddenAddress }
         }
         var failure = StreamError.closed
         for (index, address) in addresses.enumerated() {

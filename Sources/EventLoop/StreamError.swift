@@ -10,6 +10,8 @@ package enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
     case system(String)
     /// TLS failed: certificate, host name, version, or no common application protocol.
     case tls(String)
+    /// The host name leads only to addresses that the ``AddressPolicy`` forbids.
+    case forbiddenAddress
     /// The host name could not be resolved.
     case unknownHost(String)
     /// The proxy refused, or does not speak its protocol.
@@ -27,6 +29,7 @@ package enum StreamError: Error, Equatable, Sendable, CustomStringConvertible {
         case .closed: "the connection was closed"
         case .system(let reason): reason
         case .tls(let reason): "TLS: \(reason)"
+        case .forbiddenAddress: "the host name leads to an address that is not public"
         case .unknownHost(let reason): "host name lookup failed: \(reason)"
         case .proxy(let reason): "proxy error: \(reason)"
         case .proxyUnreachable(let endpoint, let reason): "the proxy at \(endpoint) cannot be reached: \(reason)"

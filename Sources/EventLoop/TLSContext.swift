@@ -18,6 +18,7 @@ package final class TLSContext: @unchecked Sendable {
     /// The SSL_CTX.
     package let handle: OpaquePointer
     private let applicationProtocol: String?
+    private let fallback: String?
     /// The application protocol as an ALPN list (RFC 7301 §3.1); empty if there is none.
     package let wireProtocols: [UInt8]
 
@@ -25,12 +26,16 @@ package final class TLSContext: @unchecked Sendable {
     /// - Parameters:
     ///   - extraAuthorities: PEM certificates to trust in addition to the system's.
     ///   - identity: presented if the server requests a certificate.
-    ///   - applicationProtocol: the only ALPN protocol offered, and required; `nil` to offer none.
+    ///   - applicationProtocol: the preferred ALPN protocol, and required unless there is a `fallback`; `nil` to offer
+    ///     none.
+    ///   - fallback: the protocol that the server may choose instead, and that one without ALPN speaks.
     /// - Throws: ``SetupError``.
     package static func client(
-        extraAuthorities: [UInt8]? = nil, identity: CertifiedKey? = nil, applicationProtocol: String?
+        extraAuthorities: [UInt8]? = nil, identity: CertifiedKey? = nil, applicationProtocol: String?,
+        fallback: String? = nil
     ) throws -> TLSContext {
-        let context = try TLSContext(TLS_client_method(), applicationProtocol: applicationProtocol)
+        let context = try TLSContext(
+            TLS_client_method(), applicationProtocol: applicationProtocol, fallback: fallback)
         SSL_CTX_set_default_verify_paths(context.handle)
         if let extraAuthorities { try context.trust(extraAuthorities) }
         SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
@@ -42,11 +47,14 @@ package final class TLSContext: @unchecked Sendable {
 
     /// A context without authorities and identity, for the connections of this OpenSSL method.
     /// - Throws: ``SetupError``.
-    package init(_ method: OpaquePointer?, applicationProtocol: String?) throws {
+    package init(_ method: OpaquePointer?, applicationProtocol: String?, fallback: String? = nil) throws {
         guard let handle = SSL_CTX_new(method) else { throw SetupError(description: "OpenSSL: \(openSSLReason())") }
         self.handle = handle
         self.applicationProtocol = applicationProtocol
-        wireProtocols = applicationProtocol.map { [UInt8($0.utf8.count)] + Array($0.utf8) } ?? []
+        self.fallback = fallback
+        wireProtocols = [applicationProtocol, fallback].compactMap(\.self).flatMap {
+            [UInt8($0.utf8.count)] + Array($0.utf8)
+        }
         _ = cssl_ctx_set_min_tls12(handle)
         _ = cssl_ctx_session_cache_off(handle)
         cssl_ctx_set_safe_options(handle)
@@ -76,10 +84,17 @@ package final class TLSContext: @unchecked Sendable {
     /// Whether ALPN selected this context's application protocol, if it has one.
     func hasNegotiatedProtocol(on ssl: OpaquePointer) -> Bool {
         guard let applicationProtocol else { return true }
+        let selected = Self.negotiatedProtocol(on: ssl)
+        return selected == applicationProtocol || fallback.map { selected == $0 || selected == nil } ?? false
+    }
+
+    /// The protocol that ALPN selected; `nil` if there was no ALPN.
+    static func negotiatedProtocol(on ssl: OpaquePointer) -> String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
         SSL_get0_alpn_selected(ssl, &name, &length)
-        return UnsafeBufferPointer(start: name, count: Int(length)).elementsEqual(applicationProtocol.utf8)
+        return length == 0
+            ? nil : String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
     /// Trusts these authorities, in PEM form.

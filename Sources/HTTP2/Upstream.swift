@@ -18,6 +18,8 @@ package final class Upstream: @unchecked Sendable {
         package var tls: TLSContext
         /// The proxy to connect through; `nil` for direct connections.
         package var proxy: Proxy?
+        /// The addresses that may be dialled, without a proxy.
+        package var addresses: AddressPolicy
         /// The timeout for connecting, including the TLS handshake.
         package var dialTimeout: Duration
         /// The number of connections opened as soon as there is work, and the maximum.
@@ -27,12 +29,14 @@ package final class Upstream: @unchecked Sendable {
 
         /// - Parameters: as the properties of the same names.
         package init(
-            endpoint: Endpoint, tls: TLSContext, proxy: Proxy? = nil, dialTimeout: Duration = .seconds(10),
+            endpoint: Endpoint, tls: TLSContext, proxy: Proxy? = nil, addresses: AddressPolicy = .any,
+            dialTimeout: Duration = .seconds(10),
             connections: ClosedRange<Int> = 1...1, startsWithOneRequest: Bool = false
         ) {
             self.endpoint = endpoint
             self.tls = tls
             self.proxy = proxy
+            self.addresses = addresses
             self.dialTimeout = dialTimeout
             self.connections = connections
             self.startsWithOneRequest = startsWithOneRequest
@@ -205,7 +209,8 @@ package final class Upstream: @unchecked Sendable {
             do throws(StreamError) {
                 result = .success(
                     try await loop.dial(
-                        target.endpoint, through: target.proxy, tls: target.tls, timeout: target.dialTimeout))
+                        target.endpoint, through: target.proxy, tls: target.tls, addresses: target.addresses,
+                        timeout: target.dialTimeout))
             } catch {
                 result = .failure(error)
             }

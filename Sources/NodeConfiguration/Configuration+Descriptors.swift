@@ -12,6 +12,7 @@ extension Configuration {
     package var reservedDescriptors: Int {
         let perApp = 2 * services.apnsConnections.upperBound + services.fcmConnections.upperBound + 1
         let upstreams = apps.count { $0.upstream != nil } * Magic.allCases.count * Relay.maximumCircuits
-        return Self.descriptorsForFiles + apps.count * perApp + upstreams
+        let pushServers = apps.count { $0.web != nil } * WebPushProvider.maximumConnections
+        return Self.descriptorsForFiles + apps.count * perApp + upstreams + pushServers
     }
 }

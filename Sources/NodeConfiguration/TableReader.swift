@@ -107,7 +107,9 @@ final class TableReader {
 
     /// Reads a list of ports, each of them once.
     func ports(_ key: String, default standard: [UInt16], _ help: String) throws -> [UInt16] {
-        describe(key, "list of whole numbers", standard: "\([7077, 80, 8021])", range: 1...65_535, help)
+        describe(
+            key, "list of whole numbers", standard: "\(standard.count == 1 ? standard : [7077, 80, 8021])",
+            range: 1...65_535, help)
         let expected = "a list of different ports from 1 to 65535, like [7077, 80]"
         let ports = try value(key, expected: expected) { value -> [UInt16]? in
             guard let entries = value.array, !entries.isEmpty else { return nil }

@@ -4,7 +4,7 @@
 package struct Device: Sendable {
     /// The push service, and for APNs its environment.
     package enum Platform: String, Sendable, Hashable {
-        case apnsProduction, apnsDevelopment, fcm
+        case apnsProduction, apnsDevelopment, fcm, webPush
     }
 
     /// The state of a device token.
@@ -21,7 +21,7 @@ package struct Device: Sendable {
 
     /// The push service that knows the phone.
     package var platform: Platform
-    /// The bundle id for APNs, the project id for FCM.
+    /// The bundle id for APNs, the project id for FCM; empty for Web Push.
     package var app: String
     /// The state of the device token.
     package var state: State

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import EventLoop
+
 /// The configuration of a node that uses the simulated push services. Its paths are relative to their directory.
 package struct SimulatedConfiguration {
     let endpoints: SimulatedServices.Endpoints
@@ -57,6 +59,16 @@ package struct SimulatedConfiguration {
             """
     }
 
+    /// The keys of `[app.web]` for a push server on this machine.
+    package static func webPush(at server: Endpoint) -> String {
+        guard case .tcp(_, let port) = server else { return "" }
+        return """
+            contact = "mailto:operator@example.org"
+            local_servers = ["localhost:\(port)"]
+            trust_file = "ca.pem"
+            """
+    }
+
     /// The configuration as TOML.
     package var text: String {
         """
@@ -89,6 +101,9 @@ package struct SimulatedConfiguration {
         service_account_file = "service-account.json"
         title = "Bisq"
         body = "Notification"
+
+        [app.web]
+        \(Self.webPush(at: endpoints.webPush))
 
         [apns]
         production = "https://\(endpoints.production)"

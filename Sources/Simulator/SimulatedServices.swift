@@ -22,7 +22,7 @@ package actor SimulatedServices {
         /// The address to listen on.
         package var host = "127.0.0.1"
         /// The ports to listen on: APNs production, APNs development, FCM; 0 selects a free port.
-        package var ports: (production: UInt16, development: UInt16, fcm: UInt16)
+        package var ports: (production: UInt16, development: UInt16, fcm: UInt16, webPush: UInt16)
         /// The seed of the random choice of the requests that fail: the same seed and the same requests give the same
         /// faults.
         package var seed: UInt64
@@ -32,7 +32,7 @@ package actor SimulatedServices {
         package init(
             directory: String, host: String = "127.0.0.1", topic: String = PhoneApp.bisq.topic,
             projectID: String = PhoneApp.bisq.projectID,
-            ports: (production: UInt16, development: UInt16, fcm: UInt16) = (0, 0, 0),
+            ports: (production: UInt16, development: UInt16, fcm: UInt16, webPush: UInt16) = (0, 0, 0, 0),
             seed: UInt64 = UInt64.random(in: .min ... .max)
         ) {
             self.directory = directory
@@ -56,6 +56,8 @@ package actor SimulatedServices {
         package let development: Endpoint
         /// FCM, including its token endpoint.
         package let fcm: Endpoint
+        /// A push server of Web Push.
+        package let webPush: Endpoint
     }
 
     /// Why the simulated services cannot be started or changed.
@@ -132,10 +134,12 @@ package actor SimulatedServices {
         let production = try apns(.apnsProduction, port: options.ports.production)
         let development = try apns(.apnsDevelopment, port: options.ports.development)
         let fcm = try instance(google, port: options.ports.fcm, asksClients: false)
+        let webPush = try instance(
+            SimulatedWebPush(registry: registry, now: clock), port: options.ports.webPush, asksClients: false)
         guard let productionAt = production.server.endpoint, let developmentAt = development.server.endpoint,
-            let fcmAt = fcm.server.endpoint
+            let fcmAt = fcm.server.endpoint, let webPushAt = webPush.server.endpoint
         else { throw SetupError(description: "the simulator is not listening") }
-        instances = [.apnsProduction: production, .apnsDevelopment: development, .fcm: fcm]
+        instances = [.apnsProduction: production, .apnsDevelopment: development, .fcm: fcm, .webPush: webPush]
         self.google = google
         google.tokenURI = "https://\(fcmAt)\(SimulatedFCM.tokenEndpointPath)"
 
@@ -148,7 +152,8 @@ package actor SimulatedServices {
             let account = serviceAccount(options.projectID(of: app), key: googleKey, tokenURI: google.tokenURI)
             try write(account, to: app.serviceAccountFile)
         }
-        return Endpoints(production: productionAt, development: developmentAt, fcm: fcmAt)
+        return Endpoints(
+            production: productionAt, development: developmentAt, fcm: fcmAt, webPush: webPushAt)
     }
 
     /// The content of a service account file.
@@ -181,6 +186,7 @@ package actor SimulatedServices {
             case .iOS: (.apnsProduction, options.topic(of: phone.app))
             case .iOSDev: (.apnsDevelopment, options.topic(of: phone.app))
             case .android: (.fcm, options.projectID(of: phone.app))
+            case .web: (.webPush, "")
             }
         registry[phone.deviceToken] = Device(platform: platform, app: app)
     }

@@ -10,6 +10,14 @@ public enum Magic: String, Sendable, CaseIterable {
     case iOSDev
     /// Google's push service.
     case android
+    /// Web Push: the server that the device token names (PROTOCOL §15).
+    case web
+
+    /// The push services that only the publisher of an app can use.
+    package static let appleAndGoogle = [Magic.iOS, .iOSDev, .android]
+
+    /// Whether this is one of Apple's environments.
+    package var isApple: Bool { self == .iOS || self == .iOSDev }
 
     init?(_ bytes: UnsafeRawBufferPointer) {
         for magic in Magic.allCases where magic.withName({ $0.elementsEqual(bytes) }) {
@@ -26,6 +34,7 @@ public enum Magic: String, Sendable, CaseIterable {
             case .iOS: "iOS"
             case .iOSDev: "iOSDev"
             case .android: "android"
+            case .web: "web"
             }
         return body(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
     }
@@ -81,15 +90,19 @@ public struct Envelope: Sendable, Redacted {
 
     /// The name of an app of the node; empty for its first app.
     public var app: Bytes { bytes[fields.app.range] }
-    /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google. Empty if the sender
-    /// knows only the ``handle``.
+    /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google, the URL of the push
+    /// endpoint for Web Push. Empty if the sender knows only the ``handle``.
     public var deviceToken: Bytes { bytes[fields.deviceToken.range] }
     /// The handle by which the sender addressed the phone (PROTOCOL §11); `nil` if it did by device token.
     public var handle: Handle? { fields.handle.flatMap { Handle(bytes[$0.range]) } }
-    /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`.
+    /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`; empty for Web Push.
     public var iv: Bytes { bytes[fields.iv.range] }
-    /// The encrypted notification; for `sealed` with the 16-byte tag at its end.
+    /// The encrypted notification; for `sealed` with the 16-byte tag at its end, for Web Push the whole `aes128gcm` message
+    /// (RFC 8291 §4).
     public var ciphertext: Bytes { bytes[fields.ciphertext.range] }
+    /// What no other ciphertext for the same device token may have: the ``iv``. Web Push has none, so that there each
+    /// ciphertext stands for itself.
+    package var uniquePart: Bytes { magic == .web ? ciphertext : iv }
     /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
     public var collapseID: Bytes? { fields.collapseID.map { bytes[$0.range] } }
     /// The signature under the sender key; `nil` if the envelope is unsigned. It covers the ``digest``.
@@ -150,8 +163,9 @@ public struct Envelope: Sendable, Redacted {
         if fields.handle == nil || fields.deviceToken.count > 0 {
             try FieldRules.check(deviceToken: bytes[fields.deviceToken.range], of: magic)
         }
-        try FieldRules.check(iv: bytes[fields.iv.range], format: format)
-        try FieldRules.check(ciphertext: bytes[fields.ciphertext.range], format: format)
+        let content = FieldRules.Content(magic, format)
+        try FieldRules.check(iv: bytes[fields.iv.range], of: content)
+        try FieldRules.check(ciphertext: bytes[fields.ciphertext.range], of: content)
         guard ttl <= Self.maximumTTL else {
             throw Rejection(.optionOutOfRange, "ttl is above \(Self.maximumTTL) seconds")
         }

@@ -9,7 +9,7 @@ enum FieldRules {
     static let appleTokenLengths = 2...200
 
     static func check(deviceToken: Bytes, of magic: Magic) throws(Rejection) {
-        guard (1...512).contains(deviceToken.count) else {
+        guard magic == .web || (1...512).contains(deviceToken.count) else {
             throw Rejection(.deviceTokenFormat, "the device token must be 1 to 512 bytes")
         }
         switch magic {
@@ -27,22 +27,43 @@ enum FieldRules {
                 throw Rejection(
                     .deviceTokenFormat, "a Google device token must be UTF-8 text without spaces or control characters")
             }
+        case .web:
+            do throws(PushEndpoint.FormatError) {
+                _ = try PushEndpoint(deviceToken)
+            } catch {
+                throw Rejection(.deviceTokenFormat, "the push endpoint \(error.text)")
+            }
         }
     }
 
-    static func check(iv: Bytes, format: EnvelopeFormat) throws(Rejection) {
-        switch format {
+    /// What a notification is encrypted as: the app's format, but for Web Push always its own (PROTOCOL §15).
+    enum Content {
+        case pipe, sealed, webPush
+
+        init(_ magic: Magic, _ format: EnvelopeFormat) {
+            self =
+                switch (magic, format) {
+                case (.web, _): .webPush
+                case (_, .pipe): .pipe
+                case (_, .sealed): .sealed
+                }
+        }
+    }
+
+    static func check(iv: Bytes, of content: Content) throws(Rejection) {
+        switch content {
         case .pipe:
             guard iv.count == 16, iv.allSatisfy({ (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "|") }) else {
                 throw Rejection(.iv, "this app requires an iv of 16 printable ASCII characters except |")
             }
         case .sealed:
             guard iv.count == 12 else { throw Rejection(.iv, "this app requires an iv of 12 bytes") }
+        case .webPush: guard iv.isEmpty else { throw Rejection(.iv, "Web Push has no iv") }
         }
     }
 
-    static func check(ciphertext: Bytes, format: EnvelopeFormat) throws(Rejection) {
-        switch format {
+    static func check(ciphertext: Bytes, of content: Content) throws(Rejection) {
+        switch content {
         case .pipe:
             guard (16...3072).contains(ciphertext.count), ciphertext.count.isMultiple(of: 16) else {
                 throw Rejection(
@@ -51,6 +72,11 @@ enum FieldRules {
         case .sealed:
             guard (17...3072).contains(ciphertext.count) else {
                 throw Rejection(.ciphertextLength, "this app requires a ciphertext of 17 to 3072 bytes")
+            }
+        case .webPush:
+            // The bound of RFC 8291 §4.
+            guard (1...4096).contains(ciphertext.count) else {
+                throw Rejection(.ciphertextLength, "Web Push requires a ciphertext of 1 to 4096 bytes")
             }
         }
     }

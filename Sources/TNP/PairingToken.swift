@@ -3,7 +3,8 @@
 import Cryptography
 
 /// The text that the phone gives the desktop by QR code: `magic|descriptor|key|device token`, or, for a phone that has
-/// registered a handle, `magic|descriptor|key|handle:HANDLE`. Prints as `<redacted>`.
+/// registered a handle, `magic|descriptor|key|handle:HANDLE`. For Web Push, two parts follow: the receiver's public key
+/// and authentication secret (PROTOCOL §15). Prints as `<redacted>`.
 public struct PairingToken: Sendable, Redacted {
     /// The push service of the phone.
     public let magic: Magic
@@ -15,8 +16,11 @@ public struct PairingToken: Sendable, Redacted {
     /// The envelope format of the apps that make keys of this form: `pipe` for 32 characters (Bisq 1, Haveno), `sealed`
     /// for Base64 (Bisq Connect).
     public let defaultFormat: EnvelopeFormat
-    /// The token by which Apple or Google identifies the app on this phone; empty if the pairing has a handle instead.
+    /// The token by which Apple or Google identifies the app on this phone, or the push endpoint of Web Push; empty if the
+    /// pairing has a handle instead.
     public let deviceToken: String
+    /// The keys that seal notifications for Web Push; `nil` for Apple and Google.
+    public let webPush: WebPushKeys?
     /// The handle that a node keeps for this phone (PROTOCOL §11); `nil` if the pairing has a device token.
     public let handle: Handle?
 
@@ -29,6 +33,14 @@ public struct PairingToken: Sendable, Redacted {
     /// The smallest length of a Google device token, in bytes of UTF-8.
     public static let minimumGoogleTokenLength = 32
 
+    /// The keys of a receiver of Web Push (RFC 8291 §3).
+    public struct WebPushKeys: Sendable, Redacted {
+        /// The receiver's public key, a point of P-256 in uncompressed form: `p256dh`.
+        public let publicKey: [UInt8]
+        /// The authentication secret, 16 bytes: `auth`.
+        public let secret: SecretBytes
+    }
+
     /// The error of a text that is not a pairing token. It never contains the text itself.
     public struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
         /// One sentence for the person who pasted the text.
@@ -39,13 +51,20 @@ public struct PairingToken: Sendable, Redacted {
     /// - Throws: ``FormatError`` if `text` is not a pairing token.
     public init(_ text: String) throws(FormatError) {
         let parts = text.split(separator: "|", omittingEmptySubsequences: false)
-        guard parts.count == 4 else {
+        guard parts.count == 4 || parts.count == 6 else {
             throw FormatError(
                 description:
-                    "a pairing token has four parts, magic|descriptor|key|device token; this text has \(parts.count)")
+                    "a pairing token has four parts, magic|descriptor|key|device token, and two more for Web Push; this "
+                    + "text has \(parts.count)")
         }
         guard let magic = Magic(rawValue: String(parts[0])) else {
-            throw FormatError(description: "the first part, the magic, is not iOS, iOSDev or android")
+            throw FormatError(description: "the first part, the magic, is not iOS, iOSDev, android or web")
+        }
+        guard (magic == .web) == (parts.count == 6) else {
+            throw FormatError(
+                description: magic == .web
+                    ? "a pairing token for Web Push has six parts; this text has four"
+                    : "a pairing token for \(magic.rawValue) has four parts; this text has six")
         }
         let (keyBytes, format) = try Self.key(Array(parts[2].utf8))
         handle = try Self.handle(parts[3])
@@ -63,7 +82,14 @@ public struct PairingToken: Sendable, Redacted {
                     description:
                         "the fourth part, the device token, has fewer than \(Self.minimumGoogleTokenLength) characters")
             }
+        case .web:
+            do throws(PushEndpoint.FormatError) {
+                _ = try PushEndpoint(Array(parts[3].utf8)[...])
+            } catch {
+                throw FormatError(description: "the fourth part, the push endpoint, \(error.text)")
+            }
         }
+        webPush = magic == .web ? try Self.webPushKeys(parts[4], parts[5]) : nil
         self.magic = magic
         descriptor = String(parts[1])
         key = SecretBytes(keyBytes)
@@ -78,8 +104,25 @@ public struct PairingToken: Sendable, Redacted {
     public func text(by handle: Handle) -> String {
         let bytes = key.withBytes { span in span.withUnsafeBytes { Array($0) } }
         let keyText = defaultFormat == .pipe ? bytes : Base64.encode(bytes)
-        return [magic.rawValue, descriptor, String(decoding: keyText, as: UTF8.self), handle.text].joined(
-            separator: "|")
+        var parts = [magic.rawValue, descriptor, String(decoding: keyText, as: UTF8.self), handle.text]
+        if let webPush {
+            let secret = webPush.secret.withBytes { span in span.withUnsafeBytes { Array($0) } }
+            parts += [webPush.publicKey, secret].map { String(decoding: Base64.encodeURLSafe($0), as: UTF8.self) }
+        }
+        return parts.joined(separator: "|")
+    }
+
+    private static func webPushKeys(_ publicKey: Substring, _ secret: Substring) throws(FormatError) -> WebPushKeys {
+        guard let point = Base64.decodeURLSafe(Array(publicKey.utf8)), P256.isPublicKey(point) else {
+            throw FormatError(description: "the fifth part is not the Base64url of a public key of P-256")
+        }
+        guard let bytes = Base64.decodeURLSafe(Array(secret.utf8)), bytes.count == WebPushContent.secretLength else {
+            throw FormatError(
+                description:
+                    "the sixth part is not the Base64url of an authentication secret of \(WebPushContent.secretLength) bytes"
+            )
+        }
+        return WebPushKeys(publicKey: point, secret: SecretBytes(bytes))
     }
 
     private static func handle(_ text: Substring) throws(FormatError) -> Handle? {

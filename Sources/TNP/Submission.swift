@@ -36,7 +36,7 @@ public struct Submission: Sendable, Redacted {
                 $0.appendField(Tag.magic, envelope.magic.rawValue.utf8)
                 $0.appendField(Tag.deviceToken, envelope.deviceToken)
             }
-            $0.appendField(Tag.iv, envelope.iv)
+            if !envelope.iv.isEmpty { $0.appendField(Tag.iv, envelope.iv) }
             $0.appendField(Tag.ciphertext, envelope.ciphertext)
             if envelope.ttl != Envelope.maximumTTL { $0.appendField(Tag.ttl, number: envelope.ttl) }
             if envelope.priority != .immediate { $0.appendField(Tag.priority, number: envelope.priority.rawValue) }
@@ -166,7 +166,9 @@ public struct SubmissionFields: Sendable, Redacted {
         guard hops < Envelope.maximumHops else { throw Rejection(.tooManyHops) }
         var payload = payload
         let (magic, deviceToken) = try address(phone, in: &payload)
-        let iv = try needed(.iv, "iv")
+        // Web Push has none (PROTOCOL §15); if there is one, it is refused below.
+        let noIV = magic == .web && places[Tag.iv.position] == nil
+        let iv = noIV ? ByteRange(start: 0, count: 0) : try needed(.iv, "iv")
         let ciphertext = try needed(.ciphertext, "ciphertext")
         let ttl: UInt32? = try number(.ttl, "ttl")
         let priority: UInt8? = try number(.priority, "priority")

@@ -45,7 +45,8 @@ public struct Sealer: Sendable {
 
     /// Seals a clear text.
     ///
-    /// A `pipe` app gets AES-256-CBC, a `sealed` app AES-256-GCM. The text is padded with spaces, which the phones' JSON
+    /// A `pipe` app gets AES-256-CBC, a `sealed` app AES-256-GCM; a receiver of Web Push gets its own encryption (RFC 8291),
+    /// and `iv` is not used. The text is padded with spaces, which the phones' JSON
     /// parsers skip.
     /// - Parameters:
     ///   - clearText: the bytes to seal.
@@ -59,18 +60,35 @@ public struct Sealer: Sendable {
         _ clearText: [UInt8], iv: [UInt8]? = nil, app: String = "", ttl: UInt32 = Envelope.maximumTTL,
         sound: Bool = true, bucket: Int = Sealer.bucket
     ) throws(Rejection) -> Envelope {
+        if let keys = pairing.webPush {
+            return try seal(clearText, for: keys, app: app, ttl: ttl, sound: sound, bucket: bucket)
+        }
         let iv = iv ?? Self.freshIV(format)
         let key = pairing.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
         let ciphertext: [UInt8]? =
             switch format {
             case .pipe:
                 AES256CBC.encrypt(Self.padded(clearText, bucket: bucket, block: 16), key: key, iv: iv)
-            case .sealed: AES256GCM.seal(Self.padded(clearText, bucket: bucket, block: 1), key: key, nonce: iv)
+            case .sealed: AESGCM.seal(Self.padded(clearText, bucket: bucket, block: 1), key: key, nonce: iv)
             }
         guard let ciphertext else { throw Rejection(.iv) }
         return try Envelope(
             app: Array(app.utf8)[...], magic: pairing.magic, deviceToken: Array(pairing.deviceToken.utf8)[...],
             handle: pairing.handle, iv: iv[...], ciphertext: ciphertext[...], ttl: ttl, sound: sound, format: format)
+    }
+
+    /// Seals a clear text for Web Push, which has a key and a salt of its own for each message.
+    private func seal(
+        _ clearText: [UInt8], for keys: PairingToken.WebPushKeys, app: String, ttl: UInt32, sound: Bool, bucket: Int
+    ) throws(Rejection) -> Envelope {
+        let secret = keys.secret.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        let text = Self.padded(clearText, bucket: bucket, block: 1)
+        guard let message = WebPushContent.seal(text, for: keys.publicKey, secret: secret) else {
+            throw Rejection(.ciphertextLength, "the text is too long for Web Push")
+        }
+        return try Envelope(
+            app: Array(app.utf8)[...], magic: .web, deviceToken: Array(pairing.deviceToken.utf8)[...],
+            handle: pairing.handle, iv: [], ciphertext: message[...], ttl: ttl, sound: sound, format: format)
     }
 
     /// Pads a text to a multiple of `bucket` as far as the push services allow, and always to one of `block`.

@@ -62,6 +62,7 @@ struct ProviderAssembly {
             if let (profile, file) = app.fcm {
                 parts[Route(app: app.name, magic: .android)] = try fcm(profile, file: file, of: app)
             }
+            if let web = app.web { parts[Route(app: app.name, magic: .web)] = try webPush(web, of: app) }
             if let upstream = app.upstream { try relay(upstream, of: app) }
         }
     }
@@ -72,7 +73,8 @@ struct ProviderAssembly {
     /// own, because a reload may replace one of them.
     private mutating func relay(_ upstream: Configuration.Upstream, of app: Configuration.App) throws {
         let target = Relay.Target(
-            nodes: upstream.nodes, socks: upstream.isDirect ? nil : try socksPort(for: app), app: upstream.app,
+            nodes: upstream.nodes, socks: upstream.isDirect ? nil : try socksPort(for: "\(app.path).upstream", "node"),
+            app: upstream.app,
             format: app.format)
         let secret: SecretBytes
         do {
@@ -97,17 +99,20 @@ struct ProviderAssembly {
     }
 
     /// The SOCKS port through which the node reaches onion services.
-    private func socksPort(for app: Configuration.App) throws -> Endpoint {
+    /// - Parameters:
+    ///   - table: the app's table that needs it.
+    ///   - key: the key there.
+    private func socksPort(for table: String, _ key: String) throws -> Endpoint {
         if configuration.tor.managed == true {
             guard configuration.tor.hasSOCKSPort else {
-                throw problem("\(app.path).upstream", "needs a restart of the node: its running tor has no SOCKS port")
+                throw problem(table, "needs a restart of the node: its running tor has no SOCKS port")
             }
             return configuration.tor.settings(state: configuration.state).socksSocket
         }
         if case .socks5(let endpoint, _)? = configuration.outboundProxy { return endpoint }
         throw problem(
-            "\(app.path).upstream.node",
-            "is an onion address, and the node has no tor: install tor and set tor.managed = true, or set outbound.proxy = \"socks5://127.0.0.1:9050\" (then connections to Apple and Google use it, too)"
+            "\(table).\(key)",
+            "needs tor, and the node has no tor: install tor and set tor.managed = true, or set outbound.proxy = \"socks5://127.0.0.1:9050\" (then connections to Apple and Google use it, too)"
         )
     }
 
@@ -199,6 +204,41 @@ struct ProviderAssembly {
                 account, authority: tokenURL.authority, path: tokenURL.path,
                 upstream: upstream(tokenURL, context, 1...1)),
             upstream: upstream(services.fcm, context, services.fcmConnections))
+        return Part(provider: provider, fingerprint: ingredients.fingerprint)
+    }
+
+    // MARK: Web Push
+
+    private mutating func webPush(_ web: Configuration.Web, of app: Configuration.App) throws -> Part {
+        let path = "\(app.path).web"
+        var ingredients = Ingredients()
+        ingredients.add("\(web) \(String(describing: configuration.outboundProxy))")
+        let keyFile = web.keyFile ?? "\(configuration.state)/vapid.pem"
+        note(keyFile)
+        let key: VAPIDKey
+        do {
+            key = try VAPIDKey(readingOrCreating: keyFile, subject: web.contact)
+        } catch {
+            throw problem("\(path).key_file", "\(error)")
+        }
+        ingredients.add(key.publicKey)
+        var authorities: [UInt8]?
+        if let file = web.trustFile {
+            note(file)
+            authorities = try ConfiguredFile.read(file, for: "\(path).trust_file", of: configuration.file)
+        }
+        ingredients.add(authorities ?? [])
+        let socks = web.needsTor ? try socksPort(for: path, web.usesTor ? "tor" : "servers") : nil
+        ingredients.add("\(String(describing: socks))")
+        let tls: WebPushProvider.TLS
+        do {
+            tls = try WebPushProvider.TLS(authorities: authorities)
+        } catch let error as TLSContext.SetupError {
+            throw problem("\(path).trust_file", error.description)
+        }
+        let proxy = web.usesTor ? socks.map { Proxy.socks5($0, nil) } : configuration.outboundProxy
+        let provider = WebPushProvider(
+            key, policy: web.policy, tls: tls, paths: WebPushProvider.Paths(proxy: proxy, socks: socks), on: loop)
         return Part(provider: provider, fingerprint: ingredients.fingerprint)
     }
 

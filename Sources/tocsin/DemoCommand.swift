@@ -95,7 +95,13 @@ private struct Demo: Sendable {
             _ magic: Magic, _ model: String, _ kind: BisqNotification.Kind, _ title: String, _ text: String,
             by sender: Sender = .swift
         ) {
-            phone = Phone.new(magic, model: model)
+            self.init(Phone.new(magic, model: model), kind, title, text, by: sender)
+        }
+
+        init(
+            _ phone: Phone, _ kind: BisqNotification.Kind, _ title: String, _ text: String, by sender: Sender = .swift
+        ) {
+            self.phone = phone
             notification = BisqNotification(
                 kind: kind, title: title, message: text, transactionID: "29384203", sentDate: .unixMillisecondsNow)
             self.sender = sender
@@ -150,7 +156,7 @@ private struct Demo: Sendable {
                     serviceOptions: options, progress: report)
             }
             step("the node's onion service is up: \(Terminal.bold("\(access.onion)"))")
-            let opened = try await deliver(services, access)
+            let opened = try await deliver(services, pushServer: endpoints.webPush, access)
             await stop()
             step("stopped everything that was started")
             return opened
@@ -160,7 +166,9 @@ private struct Demo: Sendable {
         }
     }
 
-    private func deliver(_ services: SimulatedServices, _ access: PrivateTorNetwork.Access) async throws -> Bool {
+    private func deliver(
+        _ services: SimulatedServices, pushServer: Endpoint, _ access: PrivateTorNetwork.Access
+    ) async throws -> Bool {
         var examples = [
             Example(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
             Example(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
@@ -168,6 +176,9 @@ private struct Demo: Sendable {
             Example(
                 .android, "Galaxy S9", .offer, "Your offer was taken", "Your offer with ID 29384203 was taken",
                 by: .http),
+            Example(
+                .withWebPush(at: pushServer, model: "Fairphone 5"), .price, "Market price alert",
+                "Your price alert got triggered: 64,000 EUR."),
         ]
         for (model, sender) in zip(["Pixel 7", "Pixel 6"], await Sender.others()) {
             examples.append(

@@ -47,7 +47,7 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "The address of the node's dashboard.")
     var admin = "127.0.0.1:7079"
 
-    @Option(help: "First of three consecutive ports for the stand-ins; 0: any free ports.")
+    @Option(help: "First of four consecutive ports for the stand-ins; 0: any free ports.")
     var port: UInt16 = 0
 
     @Option(
@@ -60,7 +60,7 @@ struct SimulateCommand: AsyncParsableCommand {
         let loop = EventLoop(name: "simulate")
         let stop = StopSignal(on: loop)
         await stop.arm()
-        let ports: (UInt16, UInt16, UInt16) = port == 0 ? (0, 0, 0) : (port, port + 1, port + 2)
+        let ports = port == 0 ? (0, 0, 0, 0) : (port, port + 1, port + 2, port + 3)
         let services = SimulatedServices(SimulatedServices.Options(directory: directory, ports: ports), on: loop)
         let endpoints: SimulatedServices.Endpoints
         do {
@@ -76,6 +76,7 @@ struct SimulateCommand: AsyncParsableCommand {
             Phone.new(.iOS, model: "iPhone 15"), Phone.new(.iOSDev, model: "iPhone 12"),
             Phone.new(.android, model: "Pixel 8"), Phone.new(.iOS, model: "iPhone 16", app: .bisqConnect),
             Phone.new(.android, model: "Galaxy S24", app: .bisqConnect),
+            Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5"),
         ]
         for phone in phones { await services.register(phone) }
         let owned = OwnedPhones(phones)

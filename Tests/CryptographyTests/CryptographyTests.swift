@@ -114,18 +114,18 @@ import Testing
     @Test func `an altered ciphertext does not open`() throws {
         let key = [UInt8](repeating: 1, count: 32)
         let nonce = [UInt8](repeating: 2, count: 12)
-        var sealed = try #require(AES256GCM.seal([1, 2, 3], key: key, nonce: nonce))
-        #expect(AES256GCM.open(sealed, key: key, nonce: nonce) == [1, 2, 3])
+        var sealed = try #require(AESGCM.seal([1, 2, 3], key: key, nonce: nonce))
+        #expect(AESGCM.open(sealed, key: key, nonce: nonce) == [1, 2, 3])
         sealed[0] ^= 1
-        #expect(AES256GCM.open(sealed, key: key, nonce: nonce) == nil)
-        #expect(AES256GCM.open([1], key: key, nonce: nonce) == nil)
+        #expect(AESGCM.open(sealed, key: key, nonce: nonce) == nil)
+        #expect(AESGCM.open([1], key: key, nonce: nonce) == nil)
     }
 
     @Test func `wrong key and text lengths are rejected`() {
         #expect(
             AES256CBC.encrypt([1], key: [UInt8](repeating: 1, count: 32), iv: [UInt8](repeating: 1, count: 16)) == nil)
         #expect(AES256CBC.encrypt([], key: [1], iv: [UInt8](repeating: 1, count: 16)) == nil)
-        #expect(AES256GCM.seal([1], key: [1], nonce: [UInt8](repeating: 1, count: 12)) == nil)
+        #expect(AESGCM.seal([1], key: [1], nonce: [UInt8](repeating: 1, count: 12)) == nil)
     }
 }
 

@@ -25,16 +25,26 @@ struct Draft: Hashable {
     var collapseID: Int?
 
     func envelope() throws -> Envelope {
-        try Envelope(
+        if magic == .web { return try webEnvelope() }
+        return try Envelope(
             app: Array(app.utf8)[...], magic: magic, deviceToken: Array(String(1_000_000_000 + device).utf8)[...],
             iv: Array(String(1_000_000_000_000_000 + number).utf8)[...],
             ciphertext: [UInt8](repeating: text, count: 16)[...], ttl: ttl, priority: priority,
             collapseID: collapseID.map { Array("collapse-\($0)".utf8)[...] }, format: .pipe)
     }
 
-    /// Whether both drafts use the same iv for different content.
+    /// There are more push servers than lanes for them.
+    private func webEnvelope() throws -> Envelope {
+        try Envelope(
+            app: Array(app.utf8)[...], magic: .web,
+            deviceToken: Array("https://server\(device % (RouteTable.webLanes + 10)).example/\(device)".utf8)[...],
+            iv: [], ciphertext: Array("\(number) \(text)".utf8)[...], ttl: ttl, priority: priority,
+            collapseID: collapseID.map { Array("collapse-\($0)".utf8)[...] }, format: .pipe)
+    }
+
+    /// Whether both drafts use the same iv for different content. Web Push has no iv.
     func reusesIV(of other: Draft) -> Bool {
-        device == other.device && number == other.number && text != other.text
+        magic != .web && other.magic != .web && device == other.device && number == other.number && text != other.text
     }
 }
 

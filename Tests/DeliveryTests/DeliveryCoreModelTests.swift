@@ -119,7 +119,7 @@ private struct RandomDelivery {
         var draft = Draft()
         draft.app = lastNumber.isMultiple(of: 9) ? "three" : Self.apps[generator.below(Self.apps.count)]
         draft.magic = Magic.allCases[generator.below(Magic.allCases.count)]
-        draft.device = generator.below(2) == 0 ? generator.below(4) : generator.below(60)
+        draft.device = generator.below(2) == 0 ? generator.below(4) : generator.below(draft.magic == .web ? 200 : 60)
         draft.number = lastNumber
         draft.ttl = max(minimumTTL, Self.ttls[generator.below(Self.ttls.count)])
         draft.priority = generator.below(2) == 0 ? .immediate : .conservePower

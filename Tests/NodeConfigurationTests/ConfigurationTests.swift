@@ -723,11 +723,11 @@ import Testing
     }
 
     @Test func `more apps than WELCOME can list are an error`() throws {
-        let longest = (1...85).map { named("app\($0)") }.joined()
-        #expect(try Configuration(text: longest, file: file).apps.count == 85)
+        let longest = (1...63).map { named("app\($0)") }.joined()
+        #expect(try Configuration(text: longest, file: file).apps.count == 63)
         let error = problem(in: "\(longest)\(minimal)")
         #expect(error?.key == "app")
-        #expect(error?.problem.contains("85") == true)
+        #expect(error?.problem.contains("63") == true)
     }
 
     @Test func `app.fcm requires a service account file`() {

@@ -41,7 +41,7 @@ struct Letter {
     /// A nonce, an AES-256-GCM ciphertext and its tag.
     static func sealed(_ clearText: String, key: [UInt8] = Array(key.utf8)) throws -> [UInt8] {
         let nonce = [UInt8](repeating: 7, count: 12)
-        return nonce + (try #require(AES256GCM.seal(Array(clearText.utf8), key: key, nonce: nonce)))
+        return nonce + (try #require(AESGCM.seal(Array(clearText.utf8), key: key, nonce: nonce)))
     }
 
     static func base64(_ bytes: [UInt8]) -> String { String(decoding: Base64.encode(bytes), as: UTF8.self) }

@@ -40,7 +40,7 @@ import Testing
 
     // MARK: Pairing and erasing
 
-    @Test(arguments: [PhoneApp.bisq, .haveno], Magic.allCases)
+    @Test(arguments: [PhoneApp.bisq, .haveno], Magic.appleAndGoogle)
     func `a confirmation pairs the phone, and a second one is ignored`(_ app: PhoneApp, _ magic: Magic) throws {
         var state = state(app, magic)
         #expect(!state.isPaired)
@@ -54,7 +54,7 @@ import Testing
         #expect(state.stored.isEmpty)
     }
 
-    @Test(arguments: [PhoneApp.bisq, .haveno], Magic.allCases)
+    @Test(arguments: [PhoneApp.bisq, .haveno], Magic.appleAndGoogle)
     func `an erase removes settings, notifications and the key`(_ app: PhoneApp, _ magic: Magic) throws {
         var state = state(app, magic)
         _ = try receive(Letter.trade(type: "SETUP_CONFIRMATION"), on: &state, banner: banner)
@@ -73,7 +73,7 @@ import Testing
 
     @Test(arguments: ["OFFER", "TRADE", "DISPUTE", "PRICE", "MARKET", "FINANCIAL", "SOMETHING_NEW"])
     func `any other notification is stored, even before the pairing is confirmed`(_ type: String) throws {
-        for magic in Magic.allCases {
+        for magic in Magic.appleAndGoogle {
             var state = state(.bisq, magic)
             let reaction = try receive(Letter.trade(type: type), on: &state, banner: banner)
             let shown = Phone.DisplayedContent(title: trade.title, message: trade.message, type: type)
@@ -169,7 +169,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [PhoneApp.bisq, .haveno, .bisqConnect, .custom], Magic.allCases)
+    @Test(arguments: [PhoneApp.bisq, .haveno, .bisqConnect, .custom], Magic.appleAndGoogle)
     func `an app opens nothing if a notification has no envelope`(_ app: PhoneApp, _ magic: Magic) {
         var state = state(app, magic)
         let block = app.format == .sealed && magic == .android ? nil : banner

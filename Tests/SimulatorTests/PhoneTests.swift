@@ -195,7 +195,7 @@ import Testing
         #expect(try custom.open(Letter.base64(Letter.sealed(more))).message == "m")
     }
 
-    @Test(arguments: Magic.allCases)
+    @Test(arguments: Magic.appleAndGoogle)
     func `Bisq Connect opens an envelope sealed with the key that it registered`(_ magic: Magic) throws {
         let phone = Phone.new(magic, model: "Model 1", app: .bisqConnect)
         let opened = try phone.open(Letter.encrypted(Letter.connect(), for: phone))
@@ -224,7 +224,7 @@ import Testing
 
     // MARK: Pairing
 
-    @Test(arguments: Magic.allCases)
+    @Test(arguments: Magic.appleAndGoogle)
     func `a new phone has a unique pairing token that senders and the node accept`(_ magic: Magic) throws {
         let phone = Phone.new(magic, model: "Model 1")
         let pairing = try PairingToken(phone.pairingToken)
@@ -243,7 +243,7 @@ import Testing
         #expect(another.pairingToken.split(separator: "|")[2] != phone.pairingToken.split(separator: "|")[2])
     }
 
-    @Test(arguments: Magic.allCases)
+    @Test(arguments: Magic.appleAndGoogle)
     func `Bisq Connect makes a 32-byte key and registers instead of pairing`(_ magic: Magic) throws {
         let phone = Phone.new(magic, model: "Model 1", app: .bisqConnect)
         let registration = try #require(phone.registration)

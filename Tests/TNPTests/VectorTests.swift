@@ -343,7 +343,7 @@ import Testing
         let padded = clearText + [UInt8](repeating: 32, count: (16 - clearText.count % 16) % 16)
         let ciphertext =
             isPipe
-            ? AES256CBC.encrypt(padded, key: key, iv: iv) : AES256GCM.seal(clearText, key: key, nonce: iv)
+            ? AES256CBC.encrypt(padded, key: key, iv: iv) : AESGCM.seal(clearText, key: key, nonce: iv)
         #expect(ciphertext.map { Hex.encode($0) } == vector.ciphertext)
         let magic = vector.delivered.hasPrefix("BisqMessageAndroid") ? "BisqMessageAndroid" : "BisqMessageiOS"
         let envelope = try Envelope(

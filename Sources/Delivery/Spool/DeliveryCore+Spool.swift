@@ -243,7 +243,7 @@ extension DeliveryCore {
     mutating func recovered(_ stored: SpooledEnvelope, sequence: UInt64, _ now: ClockReading) -> PendingEnvelope {
         let envelope = stored.envelope
         let pending = PendingEnvelope(
-            envelope, route: number(app: stored.app, magic: envelope.magic), format: stored.format,
+            envelope, route: route(of: envelope, app: stored.app, at: now), format: stored.format,
             origin: Origin(circuit: .storedEnvelopes(phone: TableKey(envelope.deviceToken).hash)),
             expiry: .at(stored.expires), taken: now.monotonic, sequence: sequence,
             pair: window.claim(envelope, now: now.monotonic))

@@ -167,7 +167,12 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
 
     package func check(_ envelope: Envelope) throws(Rejection) {
         guard envelope.hops + 1 < Envelope.maximumHops else { throw Rejection(.tooManyHops) }
-        if envelope.magic == .android { try google.check(envelope) } else { try apple.check(envelope) }
+        switch envelope.magic {
+        case .iOS, .iOSDev: try apple.check(envelope)
+        case .android: try google.check(envelope)
+        // Its largest ciphertext is that of the protocol.
+        case .web: break
+        }
     }
 
     package func attempt(_ envelope: Envelope, expiry: Expiry, number: UInt64, for receiver: any AttemptReceiver) {

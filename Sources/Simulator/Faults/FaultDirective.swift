@@ -70,8 +70,9 @@ package enum FaultDirective: Sendable, Equatable {
         case "apns-production": return .apnsProduction
         case "apns-development": return .apnsDevelopment
         case "fcm": return .fcm
+        case "web-push": return .webPush
         default:
-            throw SyntaxError(description: "'\(word)': expected apns-production, apns-development or fcm")
+            throw SyntaxError(description: "'\(word)': expected apns-production, apns-development, fcm or web-push")
         }
     }
 

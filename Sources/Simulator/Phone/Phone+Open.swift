@@ -54,13 +54,28 @@ extension Phone {
     package func open(_ encrypted: String) throws(Failure) -> DisplayedContent { try read(encrypted).displayedContent }
 
     func read(_ encrypted: String) throws(Failure) -> Message {
-        switch app.format {
+        if magic == .web { return try readWebPush(encrypted) }
+        return switch app.format {
         case .pipe: try readPipe(encrypted)
         case .sealed: try readSealed(encrypted)
         }
     }
 
     private var keyBytes: [UInt8] { key.withBytes { span in span.withUnsafeBytes { Array($0) } } }
+
+    // MARK: Web Push
+
+    /// Opens the Base64 of what the push server delivers. The text in it is that of the app's desktop.
+    private func readWebPush(_ text: String) throws(Failure) -> Message {
+        guard let message = Base64.decode(Array(text.utf8)) else { throw .notBase64 }
+        guard let webPushKey, let secret = pairing.webPush?.secret else { throw .noKey }
+        let secretBytes = secret.withBytes { span in span.withUnsafeBytes { Array($0) } }
+        guard let clearText = WebPushContent.open(message, by: webPushKey, secret: secretBytes) else {
+            throw .cannotDecrypt
+        }
+        guard let opened = Self.androidMessage(clearText) else { throw .unexpectedJSON }
+        return opened
+    }
 
     // MARK: Bisq 1 and Haveno
 
@@ -139,7 +154,7 @@ extension Phone {
         guard let bytes = Base64.decode(Array(text.utf8)) else { throw .notBase64 }
         guard bytes.count > Self.nonceLength else { throw .tooShort }
         let nonce = Array(bytes.prefix(Self.nonceLength))
-        guard let clearText = AES256GCM.open(Array(bytes.dropFirst(Self.nonceLength)), key: keyBytes, nonce: nonce)
+        guard let clearText = AESGCM.open(Array(bytes.dropFirst(Self.nonceLength)), key: keyBytes, nonce: nonce)
         else { throw .cannotDecrypt }
         struct Raw: Decodable {
             let id: String

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import EventLoop
 import TNP
 
 /// A phone with an installed app: the identity that the app gives to the desktop, and the key that opens its envelopes.
@@ -16,6 +17,8 @@ package struct Phone: Sendable, Redacted {
     package let deviceToken: String
     /// The key of its envelopes: 32 bytes.
     package let key: SecretBytes
+    /// The private key that opens what Web Push delivers; `nil` for Apple and Google.
+    let webPushKey: P256.PrivateKey?
     private let introduction: Introduction
 
     /// How a desktop or node learns of the phone.
@@ -59,9 +62,36 @@ package struct Phone: Sendable, Redacted {
         }
     }
 
+    /// Creates a phone without Google's services, whose distributor of UnifiedPush has registered it at a push server.
+    /// - Parameter server: the server, on this machine.
+    package static func withWebPush(at server: Endpoint, model: String, app: PhoneApp = .bisq) -> Phone {
+        guard case .tcp(_, let port) = server else { preconditionFailure("a push server listens on a port") }
+        let key = P256.PrivateKey()
+        func text(_ bytes: [UInt8]) -> String { String(decoding: Base64.encodeURLSafe(bytes), as: UTF8.self) }
+        let parts = [
+            Magic.web.rawValue, model, String(decoding: Base64.encode(SecureRandom.bytes(24)), as: UTF8.self),
+            newPushEndpoint(at: "https://localhost:\(port)"), text(key.publicKey),
+            text(SecureRandom.bytes(WebPushContent.secretLength)),
+        ]
+        do {
+            return try Phone(pairingToken: parts.joined(separator: "|"), app: app, webPushKey: key)
+        } catch {
+            preconditionFailure("the generated pairing token is malformed: \(error)")
+        }
+    }
+
+    private static func newPushEndpoint(at origin: String) -> String {
+        "\(origin)/push/\(String(decoding: Base64.encodeURLSafe(SecureRandom.bytes(24)), as: UTF8.self))"
+    }
+
     /// Creates the phone of a pairing token.
-    /// - Parameter app: an app with ``PhoneApp/usesPairingToken``.
-    package init(pairingToken: String, app: PhoneApp = .bisq) throws(PairingToken.FormatError) {
+    /// - Parameters:
+    ///   - app: an app with ``PhoneApp/usesPairingToken``.
+    ///   - webPushKey: the private key of a phone with Web Push.
+    package init(
+        pairingToken: String, app: PhoneApp = .bisq, webPushKey: P256.PrivateKey? = nil
+    ) throws(PairingToken.FormatError) {
+        self.webPushKey = webPushKey
         precondition(app.usesPairingToken, Self.hasNoPairing)
         let pairing = try PairingToken(pairingToken)
         self.app = app
@@ -79,6 +109,7 @@ package struct Phone: Sendable, Redacted {
         self.model = model
         self.deviceToken = deviceToken
         self.key = SecretBytes(key)
+        webPushKey = nil
         introduction = .registration(
             DeviceRegistration(
                 deviceID: Hex.encode(SecureRandom.bytes(16)), platform: magic == .android ? .android : .iOS,
@@ -97,10 +128,14 @@ package struct Phone: Sendable, Redacted {
 
     /// The same phone after its push service has given it another device token, as after a restore. The app keeps its key.
     package func withNewDeviceToken() -> Phone {
-        let parts = pairingToken.split(separator: "|", omittingEmptySubsequences: false)
-        let text = (parts.dropLast() + [Self.newDeviceToken(magic)[...]]).joined(separator: "|")
+        var parts = pairingToken.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
+        if magic == .web, let endpoint = try? PushEndpoint(Array(deviceToken.utf8)[...]) {
+            parts[3] = Self.newPushEndpoint(at: endpoint.origin)
+        } else {
+            parts[3] = Self.newDeviceToken(magic)
+        }
         do {
-            return try Phone(pairingToken: text, app: app)
+            return try Phone(pairingToken: parts.joined(separator: "|"), app: app, webPushKey: webPushKey)
         } catch {
             preconditionFailure("the generated pairing token is malformed: \(error)")
         }
@@ -113,6 +148,7 @@ package struct Phone: Sendable, Redacted {
             let instance = String(decoding: Base64.encodeURLSafe(SecureRandom.bytes(16)), as: UTF8.self)
             let rest = String(decoding: Base64.encodeURLSafe(SecureRandom.bytes(100)), as: UTF8.self)
             return "\(instance):APA91b\(rest)"
+        case .web: preconditionFailure("a phone with Web Push needs a push server: see Phone.withWebPush")
         }
     }
 }

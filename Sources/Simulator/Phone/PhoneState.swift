@@ -39,6 +39,7 @@ package struct PhoneState: Sendable {
         case (.pipe, .android): receiveOnBisqAndroid(notification, presence)
         case (.sealed, .iOS), (.sealed, .iOSDev): receiveOnConnectIOS(notification, presence)
         case (.sealed, .android): receiveOnConnectAndroid(notification, presence)
+        case (_, .web): receiveByDistributor(notification)
         }
     }
 
@@ -97,7 +98,7 @@ package struct PhoneState: Sendable {
             return .erased
         default:
             // Only the iOS app drops duplicates; the Android app stores them.
-            if phone.magic != .android, messages.contains(message) { return .duplicate }
+            if phone.magic.isApple, messages.contains(message) { return .duplicate }
             if messages.count == Self.maxStored { messages.removeFirst() }
             messages.append(message)
             return .stored(message.displayedContent)
@@ -106,7 +107,18 @@ package struct PhoneState: Sendable {
 
     /// The iOS app crashes on text that is not Base64 and on ciphertext that it cannot decrypt.
     private func crashes(by failure: Phone.Failure) -> Bool {
-        phone.magic != .android && [.notBase64, .cannotDecrypt].contains(failure)
+        phone.magic.isApple && [.notBase64, .cannotDecrypt].contains(failure)
+    }
+
+    // MARK: Web Push
+
+    /// A distributor of UnifiedPush wakes the app, which shows what it has decrypted.
+    private mutating func receiveByDistributor(_ notification: ReceivedNotification) -> Reaction {
+        let effect = process(notification.encrypted)
+        guard case .stored(let shown) = effect else {
+            return Reaction(hasSound: false, needsTap: false, effect: effect)
+        }
+        return Reaction(alert: Reaction.Alert(shown), hasSound: true, needsTap: false, effect: effect)
     }
 
     // MARK: Bisq Connect and self-built apps

@@ -45,6 +45,7 @@ extension PairingReview {
         switch magic {
         case .iOS, .iOSDev: guard token.javaLength == 64 else { throw wrongLength(token, "64") }
         case .android: guard token.javaLength >= 32 else { throw wrongLength(token, "at least 32") }
+        case .web: throw Refusal(remark: "it knows no Web Push")
         }
         guard !stopsDesktop(pieces.java[1]) else {
             throw Refusal(remark: "it stops with an error if the descriptor is iPhone or iPad without a second word")
@@ -64,6 +65,7 @@ extension PairingReview {
         guard let magic = Magic(anyCase: pieces.java[0]) else {
             throw Refusal(remark: "the magic is not iOS, iOSDev or android")
         }
+        guard magic != .web else { throw Refusal(remark: "it knows no Web Push") }
         let length = magic == .android ? 142 : 64
         guard token.javaLength == length else { throw wrongLength(token, "exactly \(length)") }
         return consequence(magic, key: key, token: token)
@@ -73,7 +75,7 @@ extension PairingReview {
         var remark = "Bisq 2 does not use pairing tokens: its app registers by itself"
         if pieces.java.count == 4 {
             let (key, token) = (pieces.java[2], pieces.java[3])
-            let isApple = Magic(anyCase: pieces.java[0]).map { $0 != .android } ?? token.isHexadecimal
+            let isApple = Magic(anyCase: pieces.java[0]).map(\.isApple) ?? token.isHexadecimal
             let tokenFits =
                 isApple ? token.javaLength == 64 && token.isHexadecimal : (100...300).contains(token.javaLength)
             remark += "; its registration would " + (tokenFits ? "accept" : "reject") + " this device token"

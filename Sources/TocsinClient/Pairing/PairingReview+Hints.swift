@@ -129,7 +129,7 @@ extension PairingReview {
             return ["parts are missing at the end: the text was cut off; copy the whole pairing token"]
         }
         return Magic(anyCase: pieces[0]) == nil
-            ? ["the first part seems to be missing: iOS, iOSDev or android, and a bar"]
+            ? ["the first part seems to be missing: iOS, iOSDev, android or web, and a bar"]
             : ["the second part seems to be missing: it may be empty, but the bars on both sides are required"]
     }
 
@@ -158,7 +158,7 @@ extension PairingReview {
         default: break
         }
         if namesHandle(pieces) {
-            if let magic, magic != .android {
+            if let magic, magic.isApple {
                 hints.append(
                     "for the desktops of Bisq 1 and Haveno, write android in place of \(magic.rawValue): the handle tells "
                         + "the node which phone it is")
@@ -169,7 +169,7 @@ extension PairingReview {
         if magic == .android, looksApple {
             hints.append("the device token looks like Apple's: should the magic be iOS?")
         }
-        if let magic, magic != .android, !looksApple {
+        if let magic, magic.isApple, !looksApple {
             if token.contains(":") {
                 hints.append("the device token looks like Google's: should the magic be android?")
             }

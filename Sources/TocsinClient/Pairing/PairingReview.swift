@@ -6,7 +6,7 @@ import TNP
 /// A review of a text that should be a pairing token: its parts, their faults, and the apps that accept it, in words
 /// for the person who pasted it. It contains only the lengths of the key and the device token.
 public struct PairingReview: Sendable, Equatable {
-    /// One of the four parts of a pairing token, or the surplus after them.
+    /// One of the parts of a pairing token, or the surplus after them.
     public struct Part: Sendable, Equatable {
         /// The name of the part.
         public let name: String
@@ -43,7 +43,7 @@ public struct PairingReview: Sendable, Equatable {
     /// The largest text that is reviewed, in bytes of UTF-8. A pairing token has a few hundred.
     public static let maximumTextLength = 4096
 
-    /// The four parts in their order, and the surplus if there is one; empty if the text is too long.
+    /// The parts in their order, and the surplus if there is one; empty if the text is too long.
     public let parts: [Part]
     /// Probable causes of the faults, and what to do about them.
     public let hints: [String]
@@ -67,6 +67,21 @@ public struct PairingReview: Sendable, Equatable {
         compatibilities = App.allCases.map { Self.compatibility(of: $0, text, oneLine: oneLine) }
     }
 
+    /// The number of parts of a pairing token, and of one for Web Push.
+    private static let (partCount, webPartCount) = (4, 6)
+
+    private static func publicKeyFault(_ text: String) -> String? {
+        guard let point = Base64.decodeURLSafe(Array(text.utf8)), P256.isPublicKey(point) else {
+            return "must be a public key of P-256 in Base64url"
+        }
+        return nil
+    }
+
+    private static func secretFault(_ text: String) -> String? {
+        Base64.decodeURLSafe(Array(text.utf8))?.count == WebPushContent.secretLength
+            ? nil : "must be \(WebPushContent.secretLength) bytes in Base64url"
+    }
+
     private static func parts(_ pieces: PairingFields) -> [Part] {
         let all = pieces.all
         func part(_ index: Int, _ name: String, _ look: (String) -> (String, String?)) -> Part {
@@ -75,16 +90,18 @@ public struct PairingReview: Sendable, Equatable {
             return Part(name: name, content: content, fault: fault)
         }
         let magic = Magic(rawValue: all[0])
+        let expected = magic == .web ? webPartCount : partCount
         var parts = [
             part(0, "magic") { text in
                 switch magic {
                 case .iOS: ("iOS: Apple, production", nil)
                 case .iOSDev: ("iOSDev: Apple, development", nil)
                 case .android: ("android: Google", nil)
-                case nil: (text.lengthDescription, "must be iOS, iOSDev or android")
+                case .web: ("web: Web Push", nil)
+                case nil: (text.lengthDescription, "must be iOS, iOSDev, android or web")
                 }
             },
-            part(1, "descriptor") { (descriptor($0, isInPlace: all.count == 4), nil) },
+            part(1, "descriptor") { (descriptor($0, isInPlace: all.count == expected), nil) },
             part(2, "key") { text in
                 let (count, length) = (text.utf8.count, text.lengthDescription)
                 if count == PairingToken.keyLength { return (length, nil) }
@@ -95,13 +112,22 @@ public struct PairingReview: Sendable, Equatable {
             },
             namesHandle(all)
                 ? part(3, "handle") { ($0.lengthDescription, handleFault($0)) }
-                : part(3, "device token") { ($0.lengthDescription, deviceTokenFault($0, magic)) },
+                : part(3, magic == .web ? "push endpoint" : "device token") {
+                    ($0.lengthDescription, deviceTokenFault($0, magic))
+                },
         ]
-        if all.count > 4 {
-            let many = all.count - 4
+        if magic == .web {
+            parts += [
+                part(4, "public key (p256dh)") { ($0.lengthDescription, publicKeyFault($0)) },
+                part(5, "secret (auth)") { ($0.lengthDescription, secretFault($0)) },
+            ]
+        }
+        if all.count > expected {
+            let many = all.count - expected
             parts.append(
-                Part(name: "surplus", content: many == 1 ? "1 part" : "\(many) parts", fault: "more than four parts")
-            )
+                Part(
+                    name: "surplus", content: many == 1 ? "1 part" : "\(many) parts",
+                    fault: "more than \(expected == partCount ? "four" : "six") parts"))
         }
         return parts
     }
@@ -135,6 +161,13 @@ public struct PairingReview: Sendable, Equatable {
                 return "must be at least \(PairingToken.minimumGoogleTokenLength) bytes, not \(text.utf8.count)"
             }
             return text.containsWhitespace ? "must not contain whitespace" : nil
+        case .web:
+            do throws(PushEndpoint.FormatError) {
+                _ = try PushEndpoint(Array(text.utf8)[...])
+                return nil
+            } catch {
+                return error.text
+            }
         }
     }
 }

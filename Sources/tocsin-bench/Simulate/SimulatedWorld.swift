@@ -49,7 +49,9 @@ final class SimulatedWorld: @unchecked Sendable {
     static let httpEndpoint = Endpoint.tcp(host: "127.0.0.1", port: 8080)
     static let httpOnion = Endpoint.tcp(host: "node.test", port: 80)
     static let endpointsForSenders = [nodeEndpoint, httpEndpoint]
-    private static let ports: (production: UInt16, development: UInt16, fcm: UInt16) = (2197, 2198, 443)
+    private static let ports: (production: UInt16, development: UInt16, fcm: UInt16, webPush: UInt16) = (
+        2197, 2198, 443, 8443
+    )
     private static let topic = "bisqremote.joachimneumann.com"
 
     /// The most connections that the node may have open.
@@ -125,6 +127,7 @@ final class SimulatedWorld: @unchecked Sendable {
             case .apnsProduction: ports.production
             case .apnsDevelopment: ports.development
             case .fcm: ports.fcm
+            case .webPush: ports.webPush
             }
         return .tcp(host: "127.0.0.1", port: port)
     }

@@ -69,7 +69,7 @@ actor TestBed {
         services = SimulatedServices(
             SimulatedServices.Options(directory: directory, host: surroundings.servicesHost), on: loop)
         var tokens: [Magic: [[UInt8]]] = [:]
-        for magic in Magic.allCases {
+        for magic in Magic.appleAndGoogle {
             tokens[magic] = (0..<surroundings.devicesPerKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8)
             }
         }
@@ -121,6 +121,7 @@ actor TestBed {
         case .iOS: Device(platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: state)
         case .iOSDev: Device(platform: .apnsDevelopment, app: "bisqremote.joachimneumann.com", state: state)
         case .android: Device(platform: .fcm, app: "bisqnotifications", state: state)
+        case .web: Device(platform: .webPush, app: "", state: state)
         }
     }
 

@@ -323,7 +323,7 @@ extension Stage {
         let key = phone.key.withBytes { span in span.withUnsafeBytes { Array($0) } }
         let nonce = SecureRandom.bytes(12)
         let clearText = "{\"id\":\"1\",\"title\":\"Trade\",\"message\":\"Zpráva ✓\",\"category\":\"trade_update\"}"
-        let sealed = try #require(AES256GCM.seal(Array(clearText.utf8), key: key, nonce: nonce))
+        let sealed = try #require(AESGCM.seal(Array(clearText.utf8), key: key, nonce: nonce))
         let encrypted = Data(nonce + sealed).base64EncodedString()
         let path = "/v1/\(magic == .android ? "fcm" : "apns")/device/\(phone.deviceToken)"
         let answer = try await stage.ask(RequestBytes.post(path, RequestBytes.push(encrypted)))
@@ -353,7 +353,7 @@ extension Stage {
         try await stage.start(
             more: Stage.profile(.haveno, alert: "Haveno") + Stage.profile(.bisqConnect, alert: "Connect"))
         for (app, alert) in [(PhoneApp.bisq, "New notification"), (.haveno, "Haveno"), (.bisqConnect, "Connect")] {
-            for magic in Magic.allCases {
+            for magic in Magic.appleAndGoogle {
                 let phone = await stage.phone(magic, app)
                 let text = app.messageMagic(magic).map { RequestBytes.pipe($0) } ?? RequestBytes.sealed()
                 // Apple and Google reject a notification under another app's name.

@@ -71,6 +71,8 @@ actor Stage {
             \(credential ?? key)
             [app.fcm]
             service_account_file = "service-account.json"
+            [app.web]
+            \(SimulatedConfiguration.webPush(at: endpoints.webPush))
             [apns]
             production = "https://\(endpoints.production)"
             development = "https://\(endpoints.development)"
@@ -314,7 +316,7 @@ private let hello: [UInt8] = {
         let certificate = "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p12.password\""
         try await stage.start(credential: hasCertificate ? certificate : nil)
         let client = stage.client()
-        for magic in Magic.allCases {
+        for magic in Magic.appleAndGoogle {
             let phone = Phone.new(magic, model: "test")
             await stage.services.register(phone)
             let envelope = try stage.envelope(for: phone, title: "for \(magic)")
@@ -705,7 +707,7 @@ private let hello: [UInt8] = {
         let stage = Stage()
         let endpoints = try await stage.start(circuitIDs: true)
         let (network, access) = try await network(for: stage)
-        for magic in Magic.allCases {
+        for magic in Magic.appleAndGoogle {
             let phone = Phone.new(magic, model: "test")
             await stage.services.register(phone)
             let label = SOCKS5.Credentials(user: "test", password: magic.rawValue)
@@ -828,7 +830,7 @@ private let hello: [UInt8] = {
             let received = try #require(await stage.received(phone.deviceToken).first)
             #expect(try phone.open(received.encrypted).title == "title")
         }
-        for magic in Magic.allCases {
+        for magic in Magic.appleAndGoogle {
             let phone = Phone.new(magic, model: "test")
             await stage.services.register(phone)
             try await ring(phone, phone.pairingToken)

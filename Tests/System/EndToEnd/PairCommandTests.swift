@@ -39,7 +39,7 @@ import TocsinClient
         return String(decoding: clearText, as: UTF8.self)
     }
 
-    @Test(arguments: Magic.allCases)
+    @Test(arguments: Magic.appleAndGoogle)
     func `confirm reaches the phone with a sound, erase without one`(_ magic: Magic) async throws {
         let stage = Stage()
         try await stage.start()
@@ -108,7 +108,7 @@ import TocsinClient
         #expect(PairingTable(PairingReview(String(repeating: "x", count: 5000))).lines.count == 1)
     }
 
-    @Test(arguments: Magic.allCases)
+    @Test(arguments: Magic.appleAndGoogle)
     func `the QR code that show writes contains a valid pairing token`(_ magic: Magic) async throws {
         try await withDirectory { directory in
             let file = "\(directory)/pairing.png"

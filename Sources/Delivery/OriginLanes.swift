@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Which lane serves which push server of Web Push, for one app. A server keeps its lane, with the state of its breaker,
+/// until all lanes have been given away and another server needs one: then the lane is taken away that has been used
+/// least recently and carries nothing.
+struct OriginLanes {
+    /// What a server gets.
+    enum Lane: Equatable {
+        /// Its own lane.
+        case kept(Int)
+        /// A lane that served another server or none.
+        case new(Int)
+        /// No lane: all carry envelopes of other servers.
+        case none
+    }
+
+    private var lanes: [String: Int] = [:]
+    private var origins: [String?]
+    private var lastUse: [UInt64]
+    private var uses: UInt64 = 0
+
+    /// - Parameter count: the number of lanes.
+    init(count: Int) {
+        origins = Array(repeating: nil, count: count)
+        lastUse = Array(repeating: 0, count: count)
+    }
+
+    /// Finds the lane of a server, or gives it one.
+    /// - Parameter isIdle: whether a lane carries no envelope.
+    mutating func lane(of origin: String, isIdle: (Int) -> Bool) -> Lane {
+        uses += 1
+        if let lane = lanes[origin] {
+            lastUse[lane] = uses
+            return .kept(lane)
+        }
+        guard let lane = origins.indices.filter(isIdle).min(by: { lastUse[$0] < lastUse[$1] }) else { return .none }
+        if let former = origins[lane] { lanes[former] = nil }
+        (origins[lane], lanes[origin], lastUse[lane]) = (origin, lane, uses)
+        return .new(lane)
+    }
+
+    /// Forgets all servers.
+    mutating func removeAll() { self = OriginLanes(count: origins.count) }
+}

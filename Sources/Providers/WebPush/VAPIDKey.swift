@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import Glibc
+
+/// The key by which push servers recognise a node (VAPID, RFC 8292), and whom they may contact about it.
+package struct VAPIDKey: Sendable {
+    private let key: SigningKey
+    /// A `mailto:` or `https:` URI (RFC 8292 §2.1).
+    private let subject: String
+    /// The public key in Base64url: a browser's `applicationServerKey`.
+    package let publicKey: String
+
+    /// How long a token is valid; RFC 8292 §2 allows 24 hours.
+    static let lifetime: Int64 = 12 * 3600
+    /// A token is replaced when it is this old, in seconds.
+    static let renewal = lifetime / 2
+
+    private static let largestFile = 4096
+
+    /// - Parameter key: for ES256; `nil` is returned for another one.
+    package init?(_ key: SigningKey, subject: String) {
+        guard let point = key.p256PublicKey else { return nil }
+        self.key = key
+        self.subject = subject
+        publicKey = String(decoding: Base64.encodeURLSafe(point), as: UTF8.self)
+    }
+
+    /// Reads a key in PEM form, or creates the file with a new key if it does not exist.
+    /// - Throws: `PrivateFileError`.
+    package init(readingOrCreating file: String, subject: String) throws(PrivateFileError) {
+        let pem: [UInt8]
+        do {
+            pem = try RegularFile.read(file, atMost: Self.largestFile, access: .owner)
+        } catch .system(ENOENT) {
+            let key = SigningKey.randomP256()
+            try PrivateFile.create(file, holding: key.pem)
+            pem = key.pem
+        } catch {
+            throw .unusable(file: file, reason: "\(error)")
+        }
+        guard let key = try? SigningKey(pem: pem, algorithm: .es256), let made = Self(key, subject: subject) else {
+            throw .unusable(file: file, reason: "\(KeyError.wrongKind(expected: .es256))")
+        }
+        self = made
+    }
+
+    /// The value of `Authorization` for a server (RFC 8292 §3).
+    /// - Parameters:
+    ///   - origin: the server, as ``PushEndpoint/origin``.
+    ///   - now: Unix time in seconds.
+    func authorization(for origin: String, at now: Int64) -> String {
+        let claims = """
+            {"aud":"\(JSONText.escaped(origin))","exp":\(now + Self.lifetime),"sub":"\(JSONText.escaped(subject))"}
+            """
+        let token = JSONWebToken.signed(claims: claims, keyID: nil, by: key)
+        return "vapid t=\(String(decoding: token, as: UTF8.self)),k=\(publicKey)"
+    }
+}

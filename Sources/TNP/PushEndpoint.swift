@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+
+/// The URL at which a Web Push server takes notifications for one phone or browser (RFC 8030 §5): the device token of
+/// `web` (PROTOCOL §15). Only one way to write an address is accepted, so that no two parsers understand it differently:
+/// a lower-case ASCII name, without user, fragment, trailing dot or IP address in any notation. Prints as `<redacted>`:
+/// whoever knows the URL can send to it.
+public struct PushEndpoint: Sendable, Hashable, Redacted {
+    /// Whether the server is reached by TLS; only an onion service may do without.
+    public let isSecure: Bool
+    /// The server's name, e.g. `push.example`.
+    public let host: String
+    /// The server's port.
+    public let port: UInt16
+    /// The path with the query, at least `/`.
+    public let path: Bytes
+
+    /// The longest URL, in bytes.
+    public static let maximumLength = 1024
+    private static let (maximumHostLength, maximumLabelLength) = (253, 63)
+    private static let onionSuffix = ".onion"
+    /// The letters before `.onion` (version 3).
+    private static let onionLabelLength = 56
+
+    /// Why a URL is no push endpoint. Contains no part of it.
+    package struct FormatError: Error, Equatable, Sendable {
+        /// What is wrong, as the end of a sentence about the push endpoint.
+        package let text: String
+    }
+
+    /// Parses a URL.
+    /// - Throws: ``FormatError``.
+    package init(_ url: Bytes) throws(FormatError) {
+        guard (1...Self.maximumLength).contains(url.count) else {
+            throw FormatError(text: "must have 1 to \(Self.maximumLength) bytes")
+        }
+        guard url.allSatisfy(Self.isOfURL) else {
+            throw FormatError(text: "may only contain the ASCII characters of URLs, and no #")
+        }
+        let scheme: String
+        if url.starts(with: "https://".utf8) {
+            (scheme, isSecure) = ("https://", true)
+        } else if url.starts(with: "http://".utf8) {
+            (scheme, isSecure) = ("http://", false)
+        } else {
+            throw FormatError(text: "must begin with https://")
+        }
+        let rest = url.dropFirst(scheme.utf8.count)
+        guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else {
+            throw FormatError(text: "must have a path")
+        }
+        let authority = rest[..<slash].split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
+        path = rest[slash...]
+        guard (1...2).contains(authority.count), Self.isName(authority[0]) else {
+            throw FormatError(
+                text: "must name its server in lower-case ASCII, without an IP address, user, xn-- or trailing dot")
+        }
+        host = String(decoding: authority[0], as: UTF8.self)
+        if authority.count == 2 {
+            guard let port = Self.port(authority[1]) else { throw FormatError(text: "has an invalid port") }
+            self.port = port
+        } else {
+            port = isSecure ? Self.securePort : Self.plainPort
+        }
+        if host.hasSuffix(Self.onionSuffix) {
+            let label = authority[0].dropLast(Self.onionSuffix.utf8.count)
+            guard label.split(separator: UInt8(ascii: ".")).last?.count == Self.onionLabelLength else {
+                throw FormatError(text: "must name an onion service of version 3")
+            }
+        } else if !isSecure {
+            throw FormatError(text: "must begin with https://, because its server is no onion service")
+        }
+    }
+
+    /// The default ports of https and http.
+    package static let (securePort, plainPort): (UInt16, UInt16) = (443, 80)
+
+    /// Whether the server is an onion service, which only tor reaches.
+    public var isOnion: Bool { host.hasSuffix(Self.onionSuffix) }
+
+    /// Host and port as in HTTP's `Host`, without the scheme's default port.
+    package var authority: String {
+        port == (isSecure ? Self.securePort : Self.plainPort) ? host : "\(host):\(port)"
+    }
+
+    /// The server of the endpoint (RFC 6454 §6.2), e.g. `https://push.example`: what VAPID's `aud` names, and what shares
+    /// a breaker.
+    package var origin: String { (isSecure ? "https://" : "http://") + authority }
+
+    private static func isOfURL(_ byte: UInt8) -> Bool {
+        switch byte {
+        // Of the printable characters, RFC 3986 leaves these out; `#` begins a fragment, which no server sees.
+        case UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\\"), UInt8(ascii: "^"),
+            UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"), UInt8(ascii: "#"):
+            false
+        default: (0x21...0x7E).contains(byte)
+        }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+
+    /// Whether these bytes are a name. Parsers of URLs take a last label that begins with a digit for an IP address (URL
+    /// Standard, "ends in a number checker"), also in hexadecimal or octal.
+    private static func isName(_ bytes: Bytes) -> Bool {
+        let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return bytes.count <= maximumHostLength && labels.allSatisfy(isLabel)
+            && labels.last?.first.map(isDigit) == false
+    }
+
+    private static func isLabel(_ label: Bytes) -> Bool {
+        (1...maximumLabelLength).contains(label.count) && label.first != UInt8(ascii: "-")
+            && label.last != UInt8(ascii: "-") && !label.starts(with: "xn--".utf8)
+            && label.allSatisfy {
+                isDigit($0) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || $0 == UInt8(ascii: "-")
+            }
+    }
+
+    private static func port(_ digits: Bytes) -> UInt16? {
+        guard (1...5).contains(digits.count), digits.allSatisfy(isDigit), digits.first != UInt8(ascii: "0") else {
+            return nil
+        }
+        return UInt16(String(decoding: digits, as: UTF8.self))
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+
+@testable import Providers
+
+@Suite struct WebPushTests {
+    private func endpoint(_ url: String) throws -> PushEndpoint { try PushEndpoint(Array(url.utf8)[...]) }
+
+    @Test func `every status has an outcome, and none affects another server`() {
+        for status in 100...599 {
+            let result = WebPushAnswers.attemptResult(status: status, retryAfter: nil)
+            #expect(!result.answer.isEmpty)
+            if status >= 200 { #expect(result.answer != "unknown") }
+            #expect((result.outcome.kind == .delivered) == (200...299).contains(status))
+            #expect((result.outcome.kind == .gone) == [404, 410].contains(status))
+            #expect((result.disposition.lane == .trip) == [401, 403].contains(status))
+        }
+        let throttled = WebPushAnswers.attemptResult(status: 429, retryAfter: "30")
+        #expect(throttled.retryAfter == 30 && throttled.outcome.reason == .providerThrottles)
+        #expect(
+            WebPushAnswers.attemptResult(status: 429, retryAfter: "Sun, 06 Nov 2044 08:49:37 GMT").retryAfter == nil)
+        #expect(WebPushAnswers.attemptResult(status: 401, retryAfter: nil).outcome.reason == .credentialsRefused)
+        #expect(WebPushAnswers.attemptResult(status: 507, retryAfter: nil).disposition.lane == .success)
+    }
+
+    @Test func `the policy allows listed servers on listed ports, and local ones by name and port`() throws {
+        let policy = PushServerPolicy(
+            servers: [.name("ntfy.sh"), .suffix(".push.example")], ports: [443, 8443], localServers: ["ntfy.lan:8080"])
+        func addresses(_ url: String) throws -> AddressPolicy? { policy.addresses(for: try endpoint(url)) }
+        for url in [
+            "https://ntfy.sh/x", "https://ntfy.sh:8443/x", "https://a.push.example/", "https://a.b.push.example/",
+        ] {
+            #expect(try addresses(url) == .publicOnly)
+        }
+        for url in [
+            "https://ntfy.sh:444/x", "https://a.ntfy.sh/x", "https://push.example/", "https://evilpush.example/",
+            "https://ntfy.lan/x", "https://ntfy.sh.evil.example/", "http://\(String(repeating: "a", count: 56)).onion/",
+        ] {
+            #expect(try addresses(url) == nil)
+        }
+        #expect(try addresses("https://ntfy.lan:8080/x") == .any)
+        let any = PushServerPolicy(servers: [.any], ports: [443], localServers: [])
+        #expect(any.addresses(for: try endpoint("https://evil.example/")) == .publicOnly)
+        #expect(any.addresses(for: try endpoint("http://\(String(repeating: "a", count: 56)).onion/")) == .publicOnly)
+    }
+
+    @Test func `patterns are any, names and suffixes`() {
+        typealias Pattern = PushServerPolicy.Pattern
+        #expect(
+            Pattern("any") == .any && Pattern("ntfy.sh") == .name("ntfy.sh") && Pattern("*.x.org") == .suffix(".x.org"))
+        #expect(Pattern("*.onion") == .suffix(".onion"))
+        for text in [
+            "", "*", "*.", "*.*", "a.*", "NTFY.sh", "127.0.0.1", "ntfy.sh:443", "https://ntfy.sh", "ntfy.sh/x",
+            "*ntfy.sh",
+        ] {
+            #expect(Pattern(text) == nil, "\(text)")
+        }
+    }
+
+    @Test func `a node makes its key once`() throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "vapid-\(UUID().uuidString)").path()
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let made = try VAPIDKey(readingOrCreating: file, subject: "mailto:a@b.example")
+        #expect(try VAPIDKey(readingOrCreating: file, subject: "mailto:a@b.example").publicKey == made.publicKey)
+        #expect(Base64.decodeURLSafe(Array(made.publicKey.utf8)).map(P256.isPublicKey) == true)
+        chmod(file, 0o644)
+        #expect(throws: PrivateFileError.self) { try VAPIDKey(readingOrCreating: file, subject: "mailto:a@b.example") }
+        chmod(file, 0o600)
+        try SigningKey.generate(.rs256).pem.withUnsafeBytes { try Data($0).write(to: URL(filePath: file)) }
+        chmod(file, 0o600)
+        #expect(throws: PrivateFileError.self) { try VAPIDKey(readingOrCreating: file, subject: "mailto:a@b.example") }
+    }
+
+    @Test func `a token names server, contact and an expiry within a day`() throws {
+        let signer = SigningKey.randomP256()
+        let key = try #require(VAPIDKey(signer, subject: "mailto:a@b.example"))
+        let field = key.authorization(for: "https://push.example", at: 1_000_000)
+        let parts = field.dropFirst("vapid t=".count).split(separator: ",k=")
+        #expect(field.hasPrefix("vapid t=") && parts.count == 2 && parts[1] == key.publicKey)
+        let token = parts[0].split(separator: ".")
+        let claims = try #require(Base64.decodeURLSafe(Array(token[1].utf8)))
+        #expect(
+            String(decoding: claims, as: UTF8.self)
+                == #"{"aud":"https://push.example","exp":1043200,"sub":"mailto:a@b.example"}"#)
+        let signature = try #require(Base64.decodeURLSafe(Array(token[2].utf8)))
+        let verifier = try #require(VerifyingKey(p256: Base64.decodeURLSafe(Array(key.publicKey.utf8)) ?? []))
+        #expect(verifier.isValid(signature: signature, of: Array("\(token[0]).\(token[1])".utf8)))
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+import TocsinClient
+
+@testable import NodeConfiguration
+
+/// Notifications to phones without Google's services: from a client through a node to a push server.
+@Suite struct WebPushTests {
+    private func authority(_ endpoint: Endpoint) -> String {
+        guard case .tcp(_, let port) = endpoint else { return "" }
+        return "localhost:\(port)"
+    }
+
+    private func envelope(
+        to pairing: PairingToken, _ title: String = "Hello", ttl: UInt32 = 3600
+    ) throws -> Envelope {
+        try Sealer(pairing).seal(
+            BisqNotification(kind: .trade, title: title, message: "Your trade needs you", sentDate: 1_700_000_000_000),
+            ttl: ttl)
+    }
+
+    private func withCollapseID(_ envelope: Envelope) throws -> Envelope {
+        try Envelope(
+            magic: .web, deviceToken: envelope.deviceToken, iv: [], ciphertext: envelope.ciphertext,
+            priority: .conservePower, collapseID: Array("trade".utf8)[...], format: .pipe)
+    }
+
+    @Test func `a phone opens what its push server delivers, over HTTP/2`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5")
+        await stage.services.register(phone)
+        let client = stage.client()
+        let envelope = try envelope(to: phone.pairing)
+        #expect(try await client.submit(envelope, timeout: .seconds(30)).kind == .delivered)
+        // A resend rings nobody.
+        #expect(try await client.submit(envelope, timeout: .seconds(30)).kind == .delivered)
+        let late = try withCollapseID(self.envelope(to: phone.pairing, "Later"))
+        #expect(try await client.submit(late, timeout: .seconds(30)).kind == .delivered)
+        let received = await stage.services.received
+        #expect(received.count == 2 && received.allSatisfy { $0.platform == .webPush })
+        #expect(try received.map { try phone.open($0.encrypted).title } == ["Hello", "Later"])
+        #expect(received.map(\.isUrgent) == [true, false])
+        #expect(received.map { $0.collapseID?.count } == [nil, 32])
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a push server's answers have the outcomes of the table`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let client = stage.client()
+        func outcome(_ state: Device.State?) async throws -> Outcome {
+            let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5")
+            if let state {
+                await stage.services.set(Device(platform: .webPush, app: "", state: state), for: phone.deviceToken)
+            }
+            return try await client.submit(envelope(to: phone.pairing), timeout: .seconds(60))
+        }
+        #expect(try await outcome(nil).kind == .gone)
+        #expect(try await outcome(.unregistered(since: 1)).kind == .gone)
+        #expect(try await outcome(.answers(status: 413, reason: "", retryAfter: nil)).reason == .tooLarge)
+        #expect(try await outcome(.answers(status: 400, reason: "", retryAfter: nil)).reason == .payloadRefused)
+        let busy = try await outcome(.answers(status: 429, reason: "", retryAfter: 900))
+        #expect(busy.kind == .retry && busy.reason == .providerThrottles && busy.retryAfter == 900_000)
+        #expect(try await outcome(.answers(status: 307, reason: "", retryAfter: nil)).reason == .badDeviceToken)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a server that is not listed, or leads into the node's network, gets nothing`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let server = authority(endpoints.webPush)
+        guard case .tcp(_, let port) = endpoints.webPush else { return }
+        let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5")
+        await stage.services.register(phone)
+        let client = stage.client()
+        func outcome(_ text: String) async throws -> Outcome {
+            let pairing = phone.pairingToken.replacing("https://\(server)/", with: text)
+            return try await client.submit(envelope(to: PairingToken(pairing)), timeout: .seconds(60))
+        }
+        // Another port of a server, and a server that is not listed.
+        #expect(try await outcome("https://localhost:\(port - 1)/").reason == .deviceTokenFormat)
+        #expect(try await outcome("https://push.example/").reason == .deviceTokenFormat)
+        #expect(try await outcome("http://\(String(repeating: "a", count: 56)).onion/").reason == .deviceTokenFormat)
+        // The server is allowed by name, and its name leads to this machine.
+        let text = try String(contentsOfFile: "\(stage.directory)/tocsin.toml", encoding: .utf8)
+        try await stage.reload(
+            text.replacing("local_servers = [\"\(server)\"]", with: "servers = [\"localhost\"]\nports = [\(port)]"))
+        let refused = try await outcome("https://\(server)/")
+        #expect(refused.kind == .retry && refused.reason == .providerUnreachable)
+        #expect(await stage.services.connectionsAccepted(.webPush) == 0)
+        #expect(stage.log.lines.contains { $0.contains("not public") })
+        #expect(!stage.log.lines.contains { $0.contains("localhost:\(port)") })
+        await client.close()
+        await stage.end()
+    }
+
+    /// An HTTP/1.1 server whose encryption and VAPID are of others.
+    private final class PushServerProcess {
+        struct Keys: Decodable {
+            let port: Int
+            let p256dh: String
+            let auth: String
+        }
+        struct Request: Decodable {
+            let path: String
+            let ttl: String?
+            let urgency: String?
+            let topic: String?
+            let encoding: String?
+            let host: String?
+            let port: Int
+            let text: String?
+            let vapid: Bool?
+            let claims: Claims?
+            let error: String?
+            struct Claims: Decodable {
+                let aud: String
+                let sub: String
+                let exp: Int64
+            }
+        }
+
+        private let process = Process()
+        private let output: String
+
+        init(in directory: String) throws {
+            output = "\(directory)/push-server.log"
+            _ = FileManager.default.createFile(atPath: output, contents: nil)
+            process.executableURL = URL(filePath: "/usr/bin/python3")
+            process.arguments = ["Tests/System/WebPush/push_server.py", "\(directory)/push.pem"]
+            process.environment = ["PYTHONPATH": ".build/python"]
+            process.standardOutput = FileHandle(forWritingAtPath: output)
+            try process.run()
+        }
+
+        private var lines: [Data] {
+            (FileManager.default.contents(atPath: output) ?? Data()).split(separator: UInt8(ascii: "\n"))
+                .map { Data($0) }
+        }
+
+        func keys() async throws -> Keys {
+            for _ in 0..<200 where lines.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+            return try JSONDecoder().decode(Keys.self, from: try #require(lines.first))
+        }
+
+        var requests: [Request] {
+            get throws { try lines.dropFirst().map { try JSONDecoder().decode(Request.self, from: $0) } }
+        }
+
+        /// The process has inherited a mask that blocks all other signals.
+        func end() { kill(process.processIdentifier, SIGKILL) }
+    }
+
+    @Test func `independent libraries open the message and verify VAPID, over HTTP/1.1`() async throws {
+        guard FileManager.default.fileExists(atPath: ".build/python/py_vapid") else {
+            print("SKIPPED: http-ece and py-vapid are not installed (make packages-test)")
+            return
+        }
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let server = try PushServerProcess(in: stage.directory)
+        let keys = try await server.keys()
+        let text = try String(contentsOfFile: "\(stage.directory)/tocsin.toml", encoding: .utf8)
+        try await stage.reload(
+            text.replacing(
+                "local_servers = [\"\(authority(endpoints.webPush))\"]\ntrust_file = \"ca.pem\"",
+                with: "local_servers = [\"localhost:\(keys.port)\"]\ntrust_file = \"push.pem\""))
+        let client = stage.client()
+        func outcome(_ status: Int, _ title: String) async throws -> Outcome {
+            let pairing = try PairingToken(
+                "web|Fairphone 5|0123456789abcdef0123456789abcdef|https://localhost:\(keys.port)/up/\(status)|"
+                    + "\(keys.p256dh)|\(keys.auth)")
+            return try await client.submit(envelope(to: pairing, title), timeout: .seconds(60))
+        }
+        #expect(try await outcome(201, "First").kind == .delivered)
+        #expect(try await outcome(200, "Second").kind == .delivered)
+        #expect(try await outcome(410, "Third").kind == .gone)
+        let busy = try await outcome(429, "Fourth")
+        #expect(busy.kind == .retry && busy.reason == .providerThrottles, "\(busy)")
+        #expect(try await outcome(307, "Fifth").reason == .badDeviceToken)
+        let requests = try server.requests
+        #expect(requests.allSatisfy { $0.error == nil && $0.vapid == true }, "\(requests)")
+        #expect(zip(requests, ["First", "Second", "Third"]).allSatisfy { $0.text?.contains($1) == true })
+        #expect(!requests.contains { $0.path.contains("elsewhere") })
+        let first = try #require(requests.first)
+        #expect(first.ttl == "3600" && first.urgency == "high" && first.encoding == "aes128gcm" && first.topic == nil)
+        #expect(first.host == "localhost:\(keys.port)")
+        #expect(first.claims?.aud == "https://localhost:\(keys.port)")
+        #expect(first.claims?.sub == "mailto:operator@example.org")
+        // One connection carries them all.
+        #expect(Set(requests.map(\.port)).count == 1)
+        await client.close()
+        server.end()
+        await stage.end()
+    }
+}

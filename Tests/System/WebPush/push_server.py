@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A push server that speaks HTTP/1.1 over TLS, with independent implementations of encryption (http-ece) and VAPID
+(py-vapid). Prints the address and the receiver's keys, then a line of JSON for each request.
+
+push_server.py CERTIFICATE    writes its own certificate, for localhost, to this file
+"""
+import base64
+import datetime
+import http.server
+import json
+import ssl
+import sys
+
+import http_ece
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from py_vapid import Vapid02
+
+SECRET = b"0123456789abcdef"
+receiver = ec.generate_private_key(ec.SECP256R1())
+
+
+def base64url(data):
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def write_certificate(path):
+    """Writes a certificate for localhost with its key to `path`, for this server and its clients."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.utcnow()
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256()))
+    with open(path, "wb") as file:
+        file.write(certificate.public_bytes(serialization.Encoding.PEM))
+    with open(path + ".key", "wb") as file:
+        file.write(key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        answer = {
+            "path": self.path, "ttl": self.headers["TTL"], "urgency": self.headers["Urgency"],
+            "topic": self.headers["Topic"], "encoding": self.headers["Content-Encoding"],
+            "host": self.headers["Host"], "port": self.client_address[1]}
+        try:
+            answer["text"] = http_ece.decrypt(
+                body, private_key=receiver, auth_secret=SECRET, version="aes128gcm").decode()
+            answer["vapid"] = bool(Vapid02.verify(self.headers["Authorization"]))
+            token = dict(part.split("=", 1) for part in self.headers["Authorization"].split(" ", 1)[1].split(","))["t"]
+            claims = token.split(".")[1]
+            answer["claims"] = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+            status = int(self.path.rsplit("/", 1)[1])
+        except Exception as error:
+            answer["error"] = repr(error)
+            status = 400
+        print(json.dumps(answer), flush=True)
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        if status == 429:
+            self.send_header("Retry-After", "7")
+        if status == 307:
+            self.send_header("Location", "https://localhost/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *arguments):
+        pass
+
+
+write_certificate(sys.argv[1])
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1], sys.argv[1] + ".key")
+context.set_alpn_protocols(["http/1.1"])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+point = receiver.public_key().public_bytes(
+    serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+print(json.dumps({"port": server.server_port, "p256dh": base64url(point), "auth": base64url(SECRET)}), flush=True)
+server.serve_forever()

@@ -144,8 +144,12 @@ struct DeliveryCore: ~Copyable {
         guard let first = routes.number(app: app, magic: .web), lanes[first] != nil,
             let endpoint = try? PushEndpoint(envelope.deviceToken)
         else { return .notConfigured }
-        let inFlight = inFlightByRoute
-        let lane = origins[routes.app(of: first)].lane(of: endpoint.origin) { inFlight[first + $0] == 0 }
+        let (inFlight, lanes) = (inFlightByRoute, lanes)
+        let lane = origins[routes.app(of: first)].lane(of: endpoint.origin) { index in
+            if inFlight[first + index] > 0 { return .busy }
+            let holds = lanes[first + index].map { !$0.heldRows.isEmpty || $0.probeRow != nil } ?? false
+            return holds ? .holding : .idle
+        }
         switch lane {
         case .kept(let lane): return .found(first + lane)
         case .none: return .noLane
@@ -167,14 +171,17 @@ struct DeliveryCore: ~Copyable {
             add(app: route.app)
             if !replaced.contains(route) { current.formUnion(routes.numbers(app: route.app, magic: route.magic)) }
         }
-        for number in lanes.indices where lanes[number] != nil && !current.contains(number) {
-            close(number, now.monotonic)
-            if routes.routes[number].magic == .web { origins[routes.app(of: number)].removeAll() }
-        }
+        let former = Set(lanes.indices.filter { lanes[$0] != nil })
+        for number in former where !current.contains(number) { close(number, now.monotonic) }
         for route in served {
-            guard let number = routes.number(app: route.app, magic: route.magic), lanes[number] == nil else { continue }
-            open(number, now.monotonic)
+            let numbers = routes.numbers(app: route.app, magic: route.magic)
+            guard let first = numbers.first, lanes[first] == nil else { continue }
+            // A push server that had a lane gets a new one: envelopes refer to it.
+            for number in numbers where number == first || former.contains(number) { open(number, now.monotonic) }
             actions.append(.observe(.serving(route)))
+        }
+        for number in former where lanes[number] == nil && routes.routes[number].magic == .web {
+            origins[routes.app(of: number)].removeAll()
         }
         for number in lanes.indices { lanes[number]?.window.range = Lane.range(limits.concurrency) }
         tokensPerApp = limits.replayEntries / max(1, Set(served.map(\.app)).count)
@@ -216,16 +223,19 @@ struct DeliveryCore: ~Copyable {
         of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime,
         check: (RouteTable.Number) -> Outcome?
     ) -> Arrival {
-        let route: RouteTable.Number
-        switch service(of: envelope, app: app, at: now) {
-        case .found(let found): route = found
-        case .notConfigured: return .refused(.rejected(.platformNotConfigured))
-        case .noLane: return .refused(Self.busy)
+        guard var route = routes.number(app: app, magic: envelope.magic), var lane = lanes[route] else {
+            return .refused(.rejected(.platformNotConfigured))
         }
-        guard let lane = lanes[route] else { return .refused(.rejected(.platformNotConfigured)) }
         guard !isDraining else { return .refused(.retry(.shuttingDown, after: Self.busyRetry)) }
         if byDigest[envelope.digest] != nil || window.outcome(of: envelope, now: now) != nil { return .resend }
         if let refusal = check(route) { return .refused(refusal) }
+        if envelope.magic == .web {
+            // Only now: a push server that the node does not deliver to must take no lane.
+            guard case .found(let own) = webRoute(of: envelope, app: app, at: now), let ownLane = lanes[own] else {
+                return .refused(Self.busy)
+            }
+            (route, lane) = (own, ownLane)
+        }
         guard let held = lane.breaker.arrivalRefusal(now) else { return .new(route) }
         guard willStore(envelope, acceptsQueued) else {
             return .refused(AttemptResult.heldBack(held.reason, for: held.retryAfter, "breaker-open").outcome)

@@ -6,11 +6,11 @@ import Time
 
 /// The state of a ``Dispatch`` at one moment.
 package struct DispatchStatistics: Sendable {
-    /// The state of one lane.
+    /// The state of one lane, or of all lanes of Web Push together: the names of push servers would tell who is served.
     package struct Lane: Sendable {
         /// The route that the lane serves.
         package let route: Route
-        /// The state of the lane's breaker.
+        /// The state of the lane's breaker; `closed` if one of several is.
         package let breaker: Breaker.State
         /// Whether a surge of token refusals is active.
         package let hasTokenRefusalSurge: Bool
@@ -20,6 +20,15 @@ package struct DispatchStatistics: Sendable {
         package let waiting: Int
         /// Approximate wait of the oldest envelope in the queue.
         package let oldest: Duration
+
+        /// This lane and another one of the same route together.
+        func joined(_ other: Lane) -> Lane {
+            Lane(
+                route: route, breaker: other.breaker == .closed ? .closed : breaker,
+                hasTokenRefusalSurge: hasTokenRefusalSurge || other.hasTokenRefusalSurge,
+                inFlight: inFlight + other.inFlight, waiting: waiting + other.waiting,
+                oldest: max(oldest, other.oldest))
+        }
     }
 
     /// Number of envelopes in memory.
@@ -36,18 +45,17 @@ extension DeliveryCore {
     /// The current state.
     /// - Parameter stored: number of envelopes in the spool, and its size in bytes; `nil` without a spool.
     func statistics(stored: (envelopes: Int, bytes: Int)?, at now: MonotonicTime) -> DispatchStatistics {
-        let served = lanes.indices.filter { lanes[$0] != nil }
-            .sorted { routes.routes[$0].description < routes.routes[$1].description }
+        var states: [Route: DispatchStatistics.Lane] = [:]
+        for number in lanes.indices {
+            guard let lane = lanes[number] else { continue }
+            let state = DispatchStatistics.Lane(
+                route: routes.routes[number], breaker: lane.breaker.state, hasTokenRefusalSurge: lane.surge.isActive,
+                inFlight: inFlightByRoute[number], waiting: lane.queue.count, oldest: longestWait(at: lane, now))
+            states[state.route] = states[state.route]?.joined(state) ?? state
+        }
         return DispatchStatistics(
             inFlight: inFlight, stored: stored, shortage: schedule.shortage,
-            lanes: served.compactMap { route in
-                lanes[route].map { lane in
-                    DispatchStatistics.Lane(
-                        route: routes.routes[route], breaker: lane.breaker.state,
-                        hasTokenRefusalSurge: lane.surge.isActive, inFlight: inFlightByRoute[route],
-                        waiting: lane.queue.count, oldest: longestWait(at: lane, now))
-                }
-            })
+            lanes: states.values.sorted { $0.route.description < $1.route.description })
     }
 
     /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).

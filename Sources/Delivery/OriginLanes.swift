@@ -2,7 +2,7 @@
 
 /// Which lane serves which push server of Web Push, for one app. A server keeps its lane, with the state of its breaker,
 /// until all lanes have been given away and another server needs one: then the lane is taken away that has been used
-/// least recently and carries nothing.
+/// least recently and carries nothing, if possible one without stored envelopes that wait for its breaker.
 struct OriginLanes {
     /// What a server gets.
     enum Lane: Equatable {
@@ -12,6 +12,16 @@ struct OriginLanes {
         case new(Int)
         /// No lane: all carry envelopes of other servers.
         case none
+    }
+
+    /// What a lane has to do.
+    enum Use: Int {
+        /// Nothing.
+        case idle
+        /// Stored envelopes wait for its breaker.
+        case holding
+        /// It has envelopes in memory.
+        case busy
     }
 
     private var lanes: [String: Int] = [:]
@@ -26,14 +36,16 @@ struct OriginLanes {
     }
 
     /// Finds the lane of a server, or gives it one.
-    /// - Parameter isIdle: whether a lane carries no envelope.
-    mutating func lane(of origin: String, isIdle: (Int) -> Bool) -> Lane {
+    /// - Parameter use: what a lane has to do.
+    mutating func lane(of origin: String, use: (Int) -> Use) -> Lane {
         uses += 1
         if let lane = lanes[origin] {
             lastUse[lane] = uses
             return .kept(lane)
         }
-        guard let lane = origins.indices.filter(isIdle).min(by: { lastUse[$0] < lastUse[$1] }) else { return .none }
+        let free = origins.indices.map { (lane: $0, use: use($0).rawValue, lastUse: lastUse[$0]) }
+            .filter { $0.use < Use.busy.rawValue }
+        guard let lane = free.min(by: { ($0.use, $0.lastUse) < ($1.use, $1.lastUse) })?.lane else { return .none }
         if let former = origins[lane] { lanes[former] = nil }
         (origins[lane], lanes[origin], lastUse[lane]) = (origin, lane, uses)
         return .new(lane)

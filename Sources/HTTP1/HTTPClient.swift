@@ -140,10 +140,7 @@ package final class HTTPClient: @unchecked Sendable {
         let open = Array(connections.values)
         (connections, dialling, ticker) = ([:], [], nil)
         for connection in open {
-            connection.stream.close()
-            if let exchange = connection.exchange {
-                exchange.receiver.received(.failure(.lost("closed locally")), for: exchange.number)
-            }
+            connection.end(.lost("closed locally"))
         }
         fail(.noConnection)
         selfWhileOpen = nil
@@ -189,17 +186,21 @@ package final class HTTPClient: @unchecked Sendable {
                 return isWanted ? serve() : ()
             }
             connections[number] = Connection(stream, number, of: self)
-            stream.resumeReading()
             serve()
-        case .failure(let error):
-            // The next dial would probably fail in the same way.
-            if connections.isEmpty, dialling.isEmpty { fail(.unreachable(error)) }
+            stream.resumeReading()
+        case .failure(let error): couldNotConnect(error)
         }
+    }
+
+    /// The next dial would probably fail in the same way.
+    private func couldNotConnect(_ error: StreamError) {
+        if connections.isEmpty, dialling.isEmpty { fail(.unreachable(error)) }
     }
 
     private func ended(_ connection: Connection) {
         connections[connection.number] = nil
-        if !isClosed { serve() }
+        guard !isClosed else { return }
+        if connection.hasCarriedRequest { serve() } else { couldNotConnect(.closed) }
     }
 
     // MARK: Time
@@ -233,6 +234,7 @@ package final class HTTPClient: @unchecked Sendable {
         let number: Int
         private(set) var exchange: Exchange?
         private(set) var idleSince = MonotonicTime.now
+        private(set) var hasCarriedRequest = false
         private let decoder = ResponseDecoder()
         private unowned let owner: HTTPClient
 
@@ -245,6 +247,7 @@ package final class HTTPClient: @unchecked Sendable {
 
         func send(_ exchange: Exchange) {
             self.exchange = exchange
+            hasCarriedRequest = true
             stream.write(exchange.request.bytes)
         }
 

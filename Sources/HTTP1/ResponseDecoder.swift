@@ -21,6 +21,7 @@ final class ResponseDecoder {
     private var response = HTTPClientResponse()
     private var name: [UInt8] = []
     private var value: [UInt8] = []
+    private var hasValue = false
     private var headBytes = 0
     private var bodyBytes = 0
     private var isTooLarge = false
@@ -66,9 +67,11 @@ final class ResponseDecoder {
             return false
         }
         if isName {
-            if !value.isEmpty { fieldEnded() }
+            if hasValue { fieldEnded() }
             name += bytes
         } else {
+            // A value may be empty.
+            hasValue = true
             value += bytes
         }
         return true
@@ -79,6 +82,7 @@ final class ResponseDecoder {
             response.fields.append(
                 (String(decoding: name, as: UTF8.self).lowercased(), String(decoding: value, as: UTF8.self)))
         }
+        hasValue = false
         name.removeAll(keepingCapacity: true)
         value.removeAll(keepingCapacity: true)
     }

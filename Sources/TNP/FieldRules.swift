@@ -28,11 +28,16 @@ enum FieldRules {
                     .deviceTokenFormat, "a Google device token must be UTF-8 text without spaces or control characters")
             }
         case .web:
-            do throws(PushEndpoint.FormatError) {
-                _ = try PushEndpoint(deviceToken)
-            } catch {
-                throw Rejection(.deviceTokenFormat, "the push endpoint \(error.text)")
-            }
+            try checkEndpoint(deviceToken)
+        }
+    }
+
+    @inline(never)
+    private static func checkEndpoint(_ deviceToken: Bytes) throws(Rejection) {
+        do throws(PushEndpoint.FormatError) {
+            _ = try PushEndpoint(deviceToken)
+        } catch {
+            throw Rejection(.deviceTokenFormat, "the push endpoint \(error.text)")
         }
     }
 

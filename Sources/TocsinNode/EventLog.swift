@@ -62,6 +62,8 @@ final class EventLog {
     }
 
     private func breaker(_ route: Route, _ state: Breaker.State, _ answer: String) {
+        // One of many servers, which senders choose.
+        if route.magic == .web { return logger.info("circuit breaker of a push server: \(state.rawValue)") }
         guard throttle.allows("breaker \(route) \(state)", at: .now) else { return }
         let metadata: Logger.Metadata = ["route": "\(route)", "breaker": "\(state.rawValue)", "answer": "\(answer)"]
         switch state {

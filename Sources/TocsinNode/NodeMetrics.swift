@@ -248,6 +248,8 @@ final class NodeMetrics {
         case .recovered(let envelope, let app, let outcome):
             answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
         case .unprovenTokenRefused, .spoolShortage: break
+        // One of many push servers: see the statistics.
+        case .breaker(let route, _, _) where route.magic == .web: break
         case .breaker(let route, let state, _): show(state, of: route)
         case .tokenRefusalSurge(let route, let isActive): metrics(of: route).surge.set(isActive ? 1 : 0)
         case .spoolRefused: spoolFailures.increment()
@@ -340,6 +342,7 @@ final class NodeMetrics {
         set("tocsin_spool_bytes", statistics.stored?.bytes ?? 0)
         for lane in statistics.lanes {
             let metrics = metrics(of: lane.route)
+            if lane.route.magic == .web { show(lane.breaker, of: lane.route) }
             metrics.depth.set(lane.waiting)
             metrics.oldest.set(lane.oldest.components.seconds)
         }

@@ -212,11 +212,16 @@ struct ProviderAssembly {
     private mutating func webPush(_ web: Configuration.Web, of app: Configuration.App) throws -> Part {
         let path = "\(app.path).web"
         var ingredients = Ingredients()
-        ingredients.add("\(web) \(String(describing: configuration.outboundProxy))")
+        // Sets have no order.
+        let policy = web.policy
+        ingredients.add("\(policy.servers) \(policy.ports.sorted()) \(policy.localServers.sorted())")
+        ingredients.add("\(web.contact) \(web.usesTor) \(String(describing: configuration.outboundProxy))")
         let keyFile = web.keyFile ?? "\(configuration.state)/vapid.pem"
-        note(keyFile)
         let key: VAPIDKey
         do {
+            // A file that is made only after its version was noted would count as changed.
+            if FileVersion(of: keyFile) == nil { _ = try VAPIDKey(readingOrCreating: keyFile, subject: web.contact) }
+            note(keyFile)
             key = try VAPIDKey(readingOrCreating: keyFile, subject: web.contact)
         } catch {
             throw problem("\(path).key_file", "\(error)")

@@ -30,6 +30,8 @@ import Testing
             try decode(
                 "HTTP/1.1 400 No\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n"))
         #expect(chunked.status == 400 && !chunked.keepsAlive)
+        let empty = try #require(try decode("HTTP/1.1 429 No\r\nX-Foo:\r\nRetry-After: 9\r\nContent-Length: 0\r\n\r\n"))
+        #expect(empty.fields.map(\.name) == ["x-foo", "retry-after", "content-length"])
         #expect(try decode("HTTP/1.1 204 No Content\r\n\r\n")?.status == 204)
         #expect(try decode("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")?.keepsAlive == false)
     }

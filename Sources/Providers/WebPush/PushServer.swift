@@ -122,7 +122,7 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
                         Upstream.Target(
                             endpoint: access.endpoint, tls: tls.http2, proxy: access.proxy, addresses: access.addresses,
                             dialTimeout: access.dialTimeout, connections: Self.connections), on: loop)))
-        case .success: use(.http1(client(tls.either)))
+        case .success: use(.http1(client(tls.http1)))
         case .failure(let error):
             state = .unknown
             fail("\(error)")

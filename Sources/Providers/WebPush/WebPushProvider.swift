@@ -18,6 +18,8 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
         package let either: TLSContext
         /// Requires HTTP/2.
         package let http2: TLSContext
+        /// Offers no protocol: the server then speaks HTTP/1.1.
+        package let http1: TLSContext
 
         /// - Parameter authorities: PEM certificates to trust in addition to the system's.
         /// - Throws: `TLSContext.SetupError`.
@@ -25,6 +27,7 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
             either = try TLSContext.client(
                 extraAuthorities: authorities, applicationProtocol: "h2", fallback: "http/1.1")
             http2 = try TLSContext.client(extraAuthorities: authorities, applicationProtocol: "h2")
+            http1 = try TLSContext.client(extraAuthorities: authorities, applicationProtocol: nil)
         }
     }
 

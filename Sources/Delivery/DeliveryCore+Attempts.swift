@@ -16,7 +16,7 @@ extension DeliveryCore {
         pending.phase = .active
         // Another push server may have got the lane since.
         if let envelope = pending.envelope, envelope.magic == .web {
-            switch service(of: envelope, app: routes.routes[pending.route].app, at: now.monotonic) {
+            switch webRoute(of: envelope, app: routes.routes[pending.route].app, at: now.monotonic) {
             case .found(let route): pending.route = route
             case .notConfigured: break
             case .noLane:

@@ -121,7 +121,7 @@ struct DeliveryCore: ~Copyable {
         return routes.number(app: app, magic: envelope.magic) ?? 0
     }
 
-    /// What serves an envelope.
+    /// What serves an envelope of Web Push.
     enum Service {
         case found(RouteTable.Number)
         case notConfigured
@@ -129,17 +129,8 @@ struct DeliveryCore: ~Copyable {
         case noLane
     }
 
-    /// The route that serves an envelope.
-    mutating func service(of envelope: Envelope, app: String, at now: MonotonicTime) -> Service {
-        if envelope.magic == .web { return webRoute(of: envelope, app: app, at: now) }
-        guard let route = routes.number(app: app, magic: envelope.magic), lanes[route] != nil else {
-            return .notConfigured
-        }
-        return .found(route)
-    }
-
-    /// The route of a push server's lane.
-    private mutating func webRoute(of envelope: Envelope, app: String, at now: MonotonicTime) -> Service {
+    /// The route of the lane that serves the push server of an envelope.
+    mutating func webRoute(of envelope: Envelope, app: String, at now: MonotonicTime) -> Service {
         // The first lane exists as long as the route is served.
         guard let first = routes.number(app: app, magic: .web), lanes[first] != nil,
             let endpoint = try? PushEndpoint(envelope.deviceToken)

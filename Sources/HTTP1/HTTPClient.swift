@@ -183,7 +183,7 @@ package final class HTTPClient: @unchecked Sendable {
         case .success(let stream):
             guard isWanted, stream.endReason == nil else {
                 stream.close()
-                return isWanted ? serve() : ()
+                return isWanted ? couldNotConnect(stream.endReason ?? .closed) : ()
             }
             connections[number] = Connection(stream, number, of: self)
             serve()

@@ -19,7 +19,6 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
         let proxy: Proxy?
         let addresses: AddressPolicy
         let dialTimeout: Duration
-        let authority: String
     }
 
     /// The largest number of HTTP/2 connections to a server.

@@ -3,7 +3,7 @@
 import Cryptography
 import Glibc
 
-/// The key by which push servers recognise a node (VAPID, RFC 8292), and whom they may contact about it.
+/// A node's key for VAPID (RFC 8292): it tells push servers which node sends, and whom they may contact.
 package struct VAPIDKey: Sendable {
     private let key: SigningKey
     /// A `mailto:` or `https:` URI (RFC 8292 §2.1).

@@ -114,8 +114,7 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
             PushServer.Access(
                 endpoint: .tcp(host: endpoint.host, port: endpoint.port), tls: endpoint.isSecure ? tls : nil,
                 proxy: proxy, addresses: addresses,
-                dialTimeout: proxy == nil ? Self.directDialTimeout : Self.proxyDialTimeout,
-                authority: endpoint.authority)
+                dialTimeout: proxy == nil ? Self.directDialTimeout : Self.proxyDialTimeout)
         )
     }
 

@@ -15,7 +15,7 @@ extension DeliveryCore {
     mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
         pending.phase = .active
         // Another push server may have got the lane since.
-        if let envelope = pending.envelope, envelope.magic == .web {
+        if let envelope = pending.envelope, routes.routes[pending.route].magic == .web {
             switch webRoute(of: envelope, app: routes.routes[pending.route].app, at: now.monotonic) {
             case .found(let route): pending.route = route
             case .notConfigured: break

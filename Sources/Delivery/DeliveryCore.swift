@@ -115,10 +115,20 @@ struct DeliveryCore: ~Copyable {
     /// The route of an envelope; for Web Push, that of its push server's lane, or the first if the server has no lane.
     mutating func route(of envelope: Envelope, app: String, at now: ClockReading) -> RouteTable.Number {
         add(app: app)
-        if envelope.magic == .web, case .found(let route) = webRoute(of: envelope, app: app, at: now.monotonic) {
+        let platform = platform(of: envelope, app: app)
+        if platform == .web, case .found(let route) = webRoute(of: envelope, app: app, at: now.monotonic) {
             return route
         }
-        return routes.number(app: app, magic: envelope.magic) ?? 0
+        return routes.number(app: app, magic: platform) ?? 0
+    }
+
+    /// The platform that delivers an envelope: Web Push also for a push endpoint under the magic `android`, as long as the
+    /// app has Web Push (PROTOCOL §15).
+    func platform(of envelope: Envelope, app: String) -> Magic {
+        guard envelope.isForPushEndpoint, let first = routes.number(app: app, magic: .web), lanes[first] != nil else {
+            return envelope.magic
+        }
+        return .web
     }
 
     /// What serves an envelope of Web Push.
@@ -214,13 +224,14 @@ struct DeliveryCore: ~Copyable {
         of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime,
         check: (RouteTable.Number) -> Outcome?
     ) -> Arrival {
-        guard var route = routes.number(app: app, magic: envelope.magic), var lane = lanes[route] else {
+        let platform = platform(of: envelope, app: app)
+        guard var route = routes.number(app: app, magic: platform), var lane = lanes[route] else {
             return .refused(.rejected(.platformNotConfigured))
         }
         guard !isDraining else { return .refused(.retry(.shuttingDown, after: Self.busyRetry)) }
         if byDigest[envelope.digest] != nil || window.outcome(of: envelope, now: now) != nil { return .resend }
         if let refusal = check(route) { return .refused(refusal) }
-        if envelope.magic == .web {
+        if platform == .web {
             // Only now: a push server that the node does not deliver to must take no lane.
             guard case .found(let own) = webRoute(of: envelope, app: app, at: now), let ownLane = lanes[own] else {
                 return .refused(Self.busy)

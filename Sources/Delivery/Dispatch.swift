@@ -171,7 +171,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// wait for its own outcome.
     private func isLoop(_ envelope: Envelope, app: String) -> Bool {
         guard let hops = core.hops(ofPending: envelope.digest), envelope.hops > hops,
-            let route = core.routes.number(app: app, magic: envelope.magic)
+            let route = core.routes.number(app: app, magic: core.platform(of: envelope, app: app))
         else { return false }
         return providers[route]?.relayKeys != nil
     }

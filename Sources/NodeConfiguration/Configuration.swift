@@ -175,23 +175,6 @@ package struct Configuration: Sendable {
         }
     }
 
-    /// `[app.web]`
-    package struct Web: Sendable, Equatable {
-        /// The push servers that the node delivers to.
-        package var policy: PushServerPolicy
-        /// Whom the push servers may contact: a `mailto:` or `https:` URI.
-        package var contact: String
-        /// The file of the node's key for VAPID; `nil` for one in the state directory.
-        package var keyFile: String?
-        /// Additional certificate authorities.
-        package var trustFile: String?
-        /// Whether all push servers are reached through tor.
-        package var usesTor: Bool
-
-        /// Whether the node needs tor's SOCKS port.
-        package var needsTor: Bool { usesTor || policy.servers.contains { $0.includesOnions } }
-    }
-
     /// `[handles]`
     package struct Handles: Sendable, Equatable {
         /// Maximum number of handles.
@@ -814,7 +797,7 @@ package struct Configuration: Sendable {
                 paths.absolute(file)
             )
         }
-        app.web = try web(table, paths: paths)
+        app.web = try web(table, app: name, paths: paths)
         app.upstream = try upstream(table, paths: paths)
         try table.finish()
         guard app.apns != nil || app.fcm != nil || app.web != nil || app.upstream != nil else {
@@ -860,59 +843,6 @@ package struct Configuration: Sendable {
     /// The values of `tor.onion.clients`.
     private enum OnionAccess: String, CaseIterable {
         case everyone, authorized
-    }
-
-    /// The push servers of the usual browsers, and that of ntfy.
-    private static let usualPushServers = [
-        "fcm.googleapis.com", "updates.push.services.mozilla.com", "web.push.apple.com", "*.notify.windows.com",
-        "ntfy.sh",
-    ]
-
-    private static func web(_ app: TableReader, paths: PathResolver) throws -> Web? {
-        let table = try app.table(
-            "web",
-            "The app on phones without Google's services (UnifiedPush) and in browsers: Web Push; see web-push.md. The node sends requests to servers that its senders name: keep `servers` as short as you can."
-        )
-        guard table.exists else { return nil }
-        let contact = try table.requiredString(
-            "contact", expected: "a mailto: or https: address",
-            "Whom push servers may contact about this node, like `mailto:operator@example.org`: each of them sees it")
-        guard contact.hasPrefix("mailto:") || contact.hasPrefix("https://"),
-            contact.allSatisfy({ $0 > " " && $0.isASCII })
-        else { throw table.problem("contact", "must begin with mailto: or https://") }
-        let names = try table.strings(
-            "servers", expected: "a name", isRequired: false,
-            "Push servers: a name, a name with `*.` in front for all servers under it, `*.onion`, or `any`. Names must lead to public addresses. If not set: \(usualPushServers.joined(separator: ", "))"
-        )
-        let servers = try (names ?? usualPushServers).map { name in
-            guard let pattern = PushServerPolicy.Pattern(name) else {
-                throw table.problem("servers", "\(name) is neither a lower-case name, nor *.NAME, nor any")
-            }
-            return pattern
-        }
-        let ports = try table.ports("ports", default: [443], "Ports of these servers")
-        let local =
-            try table.strings(
-                "local_servers", expected: "a name and port", isRequired: false,
-                "Push servers of your own, like `ntfy.lan:443`, whose names may lead to private addresses") ?? []
-        for server in local {
-            guard case .tcp(let host, let port)? = Endpoint(server), server == "\(host):\(port)",
-                (try? PushEndpoint(Array("https://\(server)/".utf8)[...]))?.host == host
-            else { throw table.problem("local_servers", "\(server) is not a lower-case name with a port") }
-        }
-        return Web(
-            policy: PushServerPolicy(servers: servers, ports: Set(ports), localServers: Set(local)), contact: contact,
-            keyFile: try table.string(
-                "key_file", expected: "a file",
-                "Key by which push servers recognise the node (VAPID, RFC 8292): P-256 in PEM form, mode 600, made if the file does not exist. If not set: `vapid.pem` in `node.state`. All nodes of a cluster need the same"
-            ).map(paths.absolute),
-            trustFile: try table.string(
-                "trust_file", expected: "a file",
-                "Additional certificate authorities, in PEM form, for servers of your own"
-            ).map(paths.absolute),
-            usesTor: try table.boolean(
-                "tor", default: false,
-                "Reach all push servers through tor; onion services are always reached through it"))
     }
 
     private static func upstream(_ app: TableReader, paths: PathResolver) throws -> Upstream? {

@@ -103,6 +103,11 @@ public struct Envelope: Sendable, Redacted {
     /// What no other ciphertext for the same device token may have: the ``iv``. Web Push has none, so that there each
     /// ciphertext stands for itself.
     package var uniquePart: Bytes { magic == .web ? ciphertext : iv }
+    /// Whether the device token is a push endpoint: always with `web`, and with `android` in a pairing token that somebody
+    /// made by hand for a phone without Google's services (PROTOCOL §15).
+    package var isForPushEndpoint: Bool {
+        magic == .web || (magic == .android && deviceToken.starts(with: PushEndpoint.secureScheme.utf8))
+    }
     /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
     public var collapseID: Bytes? { fields.collapseID.map { bytes[$0.range] } }
     /// The signature under the sender key; `nil` if the envelope is unsigned. It covers the ``digest``.

@@ -39,12 +39,12 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
             throw FormatError(text: "may only contain the ASCII characters of URLs, and no #")
         }
         let scheme: String
-        if url.starts(with: "https://".utf8) {
-            (scheme, isSecure) = ("https://", true)
-        } else if url.starts(with: "http://".utf8) {
-            (scheme, isSecure) = ("http://", false)
+        if url.starts(with: Self.secureScheme.utf8) {
+            (scheme, isSecure) = (Self.secureScheme, true)
+        } else if url.starts(with: Self.plainScheme.utf8) {
+            (scheme, isSecure) = (Self.plainScheme, false)
         } else {
-            throw FormatError(text: "must begin with https://")
+            throw FormatError(text: "must begin with \(Self.secureScheme)")
         }
         let rest = url.dropFirst(scheme.utf8.count)
         guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else {
@@ -69,10 +69,11 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
                 throw FormatError(text: "must name an onion service of version 3")
             }
         } else if !isSecure {
-            throw FormatError(text: "must begin with https://, because its server is no onion service")
+            throw FormatError(text: "must begin with \(Self.secureScheme), because its server is no onion service")
         }
     }
 
+    static let (secureScheme, plainScheme) = ("https://", "http://")
     /// The default ports of https and http.
     package static let (securePort, plainPort): (UInt16, UInt16) = (443, 80)
 
@@ -86,7 +87,7 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
 
     /// The server of the endpoint (RFC 6454 §6.2), e.g. `https://push.example`: what VAPID's `aud` names, and what shares
     /// a breaker.
-    package var origin: String { (isSecure ? "https://" : "http://") + authority }
+    package var origin: String { (isSecure ? Self.secureScheme : Self.plainScheme) + authority }
 
     private static func isOfURL(_ byte: UInt8) -> Bool {
         switch byte {

@@ -215,7 +215,8 @@ struct ProviderAssembly {
         // Sets have no order.
         let policy = web.policy
         ingredients.add("\(policy.servers) \(policy.ports.sorted()) \(policy.localServers.sorted())")
-        ingredients.add("\(web.contact) \(web.usesTor) \(String(describing: configuration.outboundProxy))")
+        ingredients.add(
+            "\(web.contact) \(web.notice) \(web.usesTor) \(String(describing: configuration.outboundProxy))")
         let keyFile = web.keyFile ?? "\(configuration.state)/vapid.pem"
         let key: VAPIDKey
         do {
@@ -243,7 +244,8 @@ struct ProviderAssembly {
         }
         let proxy = web.usesTor ? socks.map { Proxy.socks5($0, nil) } : configuration.outboundProxy
         let provider = WebPushProvider(
-            key, policy: web.policy, tls: tls, paths: WebPushProvider.Paths(proxy: proxy, socks: socks), on: loop)
+            key, policy: web.policy, notice: web.notice, tls: tls,
+            paths: WebPushProvider.Paths(proxy: proxy, socks: socks), on: loop)
         return Part(provider: provider, fingerprint: ingredients.fingerprint)
     }
 

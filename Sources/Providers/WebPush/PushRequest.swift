@@ -18,14 +18,22 @@ struct PushRequest {
     /// - Parameters:
     ///   - ttl: the seconds for which the server may keep the notification.
     ///   - authorization: from ``VAPIDKey``.
-    init(_ envelope: Envelope, to endpoint: PushEndpoint, ttl: Int64, authorization: String) {
+    ///   - notice: what the phone shows for an envelope that is not encrypted for Web Push, instead of its content.
+    init(_ envelope: Envelope, to endpoint: PushEndpoint, ttl: Int64, authorization: String, notice: String) {
         self.endpoint = endpoint
-        body = envelope.ciphertext
         var fields: [(StaticString, String, HeaderBlock.Indexing)] = [
             ("ttl", "\(ttl)", .allowed), ("urgency", envelope.priority == .immediate ? "high" : "normal", .allowed),
-            ("content-encoding", "aes128gcm", .allowed), ("content-type", "application/octet-stream", .allowed),
             ("authorization", authorization, .allowed),
         ]
+        if envelope.magic == .web {
+            body = envelope.ciphertext
+            fields += [
+                ("content-encoding", "aes128gcm", .allowed), ("content-type", "application/octet-stream", .allowed),
+            ]
+        } else {
+            body = Array(notice.utf8)[...]
+            fields.append(("content-type", "text/plain; charset=utf-8", .allowed))
+        }
         if let collapseID = envelope.collapseID {
             let hash = BLAKE2b.hash256(Array(collapseID)).bytes.prefix(Self.topicBytes)
             fields.append(("topic", String(decoding: Base64.encodeURLSafe(hash), as: UTF8.self), .never))

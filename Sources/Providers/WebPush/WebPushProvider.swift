@@ -61,6 +61,7 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
 
     private let key: VAPIDKey
     private let policy: PushServerPolicy
+    private let notice: String
     private let tls: TLS
     private let paths: Paths
     private let loop: EventLoop
@@ -70,9 +71,14 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
     private var isRetired = false
     private var isClosed = false
 
-    package init(_ key: VAPIDKey, policy: PushServerPolicy, tls: TLS, paths: Paths, on loop: EventLoop) {
+    /// Creates a provider.
+    /// - Parameter notice: what phones show for notifications that are not encrypted for Web Push (PROTOCOL §15).
+    package init(
+        _ key: VAPIDKey, policy: PushServerPolicy, notice: String, tls: TLS, paths: Paths, on loop: EventLoop
+    ) {
         self.key = key
         self.policy = policy
+        self.notice = notice
         self.tls = tls
         self.paths = paths
         self.loop = loop
@@ -94,7 +100,7 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
         let now = UnixTime.now
         let request = PushRequest(
             envelope, to: endpoint, ttl: expiry.secondsLeft(at: now),
-            authorization: server.authorization(by: key, origin: endpoint.origin, at: now))
+            authorization: server.authorization(by: key, origin: endpoint.origin, at: now), notice: notice)
         let handle = exchanges.insert(Exchange(number: number, receiver: receiver))
         server.start(request, timeout: Self.answerTimeout, number: handle.rawValue)
     }

@@ -65,6 +65,30 @@ import Testing
         return try await Setup(java: java)
     }
 
+    @Test func `a Java desktop of today rings a phone without Google's services, with a fixed text alone`() async throws
+    {
+        guard let setup = try await setup() else { return }
+        let server = try PushServerProcess(in: setup.stage.directory)
+        defer { server.end() }
+        let port = try await server.keys().port
+        try await setup.stage.deliver(toPushServerAt: port)
+        func send(_ url: String, _ title: String) async throws -> String {
+            try await setup.send(
+                pairing: "android|Fairphone 5|0123456789abcdef0123456789abcdef|\(url)", "TRADE", title, "text"
+            ).text
+        }
+        #expect(try await send("https://localhost:\(port)/topic/201", "First") == "success\n")
+        #expect(try await send("https://localhost:\(port)/topic/200?up=1&x=%7C", "Second") != "success\n")
+        #expect(try await send("https://localhost:\(port)/other/200", "Third") == "success\n")
+        #expect(try await send("https://push.example/topic/201", "Fourth") != "success\n")
+        #expect(try await send("https://localhost:\(port)/topic/410", "Fifth") != "success\n")
+        let requests = try server.requests
+        #expect(requests.filter { $0.error == nil }.map(\.path) == ["/topic/201", "/other/200", "/topic/410"])
+        #expect(requests.allSatisfy { $0.text == "bisq: open the app" && $0.encoding == nil })
+        #expect(requests.allSatisfy { $0.urgency == "high" && $0.topic == nil })
+        await setup.end()
+    }
+
     @Test func `a Java desktop rings the phones of Bisq 1 through a SOCKS proxy`() async throws {
         guard let setup = try await setup() else { return }
         for (magic, model) in [(Magic.iOS, "iPhone 15"), (.iOSDev, "iPhone14,5"), (.android, "Google Pixel 8")] {

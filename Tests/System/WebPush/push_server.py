@@ -55,8 +55,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "topic": self.headers["Topic"], "encoding": self.headers["Content-Encoding"],
             "host": self.headers["Host"], "port": self.client_address[1]}
         try:
-            answer["text"] = http_ece.decrypt(
-                body, private_key=receiver, auth_secret=SECRET, version="aes128gcm").decode()
+            if self.headers["Content-Encoding"] == "aes128gcm":
+                body = http_ece.decrypt(body, private_key=receiver, auth_secret=SECRET, version="aes128gcm")
+            answer["text"] = body.decode()
             answer["vapid"] = bool(Vapid02.verify(self.headers["Authorization"]))
             token = dict(part.split("=", 1) for part in self.headers["Authorization"].split(" ", 1)[1].split(","))["t"]
             claims = token.split(".")[1]

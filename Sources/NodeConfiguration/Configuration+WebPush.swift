@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Providers
+import TNP
+
+extension Configuration {
+    /// `[app.web]`
+    package struct Web: Sendable, Equatable {
+        /// The push servers that the node delivers to.
+        package var policy: PushServerPolicy
+        /// Whom the push servers may contact: a `mailto:` or `https:` URI.
+        package var contact: String
+        /// What phones show for notifications that are not encrypted for Web Push.
+        package var notice: String
+        /// The file of the node's key for VAPID; `nil` for one in the state directory.
+        package var keyFile: String?
+        /// Additional certificate authorities.
+        package var trustFile: String?
+        /// Whether all push servers are reached through tor.
+        package var usesTor: Bool
+
+        /// Whether the node needs tor's SOCKS port.
+        package var needsTor: Bool { usesTor || policy.servers.contains { $0.includesOnions } }
+    }
+
+    /// The push servers of the usual browsers, and that of ntfy.
+    private static let usualPushServers = [
+        "fcm.googleapis.com", "updates.push.services.mozilla.com", "web.push.apple.com", "*.notify.windows.com",
+        "ntfy.sh",
+    ]
+
+    static func web(_ app: TableReader, app name: String, paths: PathResolver) throws -> Web? {
+        let table = try app.table(
+            "web",
+            "The app on phones without Google's services (UnifiedPush) and in browsers: Web Push; see web-push.md. The node sends requests to servers that its senders name: keep `servers` as short as you can."
+        )
+        guard table.exists else { return nil }
+        let contact = try table.requiredString(
+            "contact", expected: "a mailto: or https: address",
+            "Whom push servers may contact about this node, like `mailto:operator@example.org`: each of them sees it")
+        guard contact.hasPrefix("mailto:") || contact.hasPrefix("https://"),
+            contact.allSatisfy({ $0 > " " && $0.isASCII })
+        else { throw table.problem("contact", "must begin with mailto: or https://") }
+        let names = try table.strings(
+            "servers", expected: "a name", isRequired: false,
+            "Push servers: a name, a name with `*.` in front for all servers under it, `*.onion`, or `any`. Names must lead to public addresses. If not set: \(usualPushServers.joined(separator: ", "))"
+        )
+        let servers = try (names ?? usualPushServers).map { name in
+            guard let pattern = PushServerPolicy.Pattern(name) else {
+                throw table.problem("servers", "\(name) is neither a lower-case name, nor *.NAME, nor any")
+            }
+            return pattern
+        }
+        let ports = try table.ports("ports", default: [443], "Ports of these servers")
+        let local =
+            try table.strings(
+                "local_servers", expected: "a name and port", isRequired: false,
+                "Push servers of your own, like `ntfy.lan:443`, whose names may lead to private addresses") ?? []
+        for server in local {
+            guard case .tcp(let host, let port)? = Endpoint(server), server == "\(host):\(port)",
+                (try? PushEndpoint(Array("https://\(server)/".utf8)[...]))?.host == host
+            else { throw table.problem("local_servers", "\(server) is not a lower-case name with a port") }
+        }
+        return Web(
+            policy: PushServerPolicy(servers: servers, ports: Set(ports), localServers: Set(local)), contact: contact,
+            notice: try table.string(
+                "notice", expected: "a text",
+                "What phones show that were paired as `android|…` with a push endpoint: their notifications have no content. If not set: the name of the app, and `: open the app`"
+            ) ?? "\(name): open the app",
+            keyFile: try table.string(
+                "key_file", expected: "a file",
+                "Key by which push servers recognise the node (VAPID, RFC 8292): P-256 in PEM form, mode 600, made if the file does not exist. If not set: `vapid.pem` in `node.state`. All nodes of a cluster need the same"
+            ).map(paths.absolute),
+            trustFile: try table.string(
+                "trust_file", expected: "a file",
+                "Additional certificate authorities, in PEM form, for servers of your own"
+            ).map(paths.absolute),
+            usesTor: try table.boolean(
+                "tor", default: false,
+                "Reach all push servers through tor; onion services are always reached through it"))
+    }
+}

@@ -355,6 +355,18 @@ import Testing
         #expect(try JSONDecoder().decode(String.self, from: Data(json)) == vector.delivered)
     }
 
+    @Test(arguments: Vectors.all.web_push.indices)
+    func `every vector of Web Push yields its message`(_ index: Int) throws {
+        let vector = Vectors.all.web_push[index]
+        let receiver = try #require(Base64.decodeURLSafe(Array(vector.p256dh.utf8)))
+        let secret = try #require(Base64.decodeURLSafe(Array(vector.auth.utf8)))
+        let point = hex(vector.ciphertext)[21...].prefix(P256.publicKeyLength)
+        let sender = try #require(P256.PrivateKey(hex(vector.sender_private_key), publicKey: Array(point)))
+        let message = WebPushContent.seal(
+            Array(vector.plaintext.utf8), for: receiver, secret: secret, sender: sender, salt: hex(vector.salt))
+        #expect(message.map { Hex.encode($0) } == vector.ciphertext)
+    }
+
     @Test(arguments: Vectors.all.rejected.indices)
     func `every faulty submission is rejected with its reason`(_ index: Int) throws {
         let vector = Vectors.all.rejected[index]

@@ -139,6 +139,16 @@ package struct Vectors: Decodable {
         package let ciphertext: String
         package let delivered: String
     }
+    /// A plaintext with its encryption for a receiver of Web Push.
+    package struct WebPushVector: Decodable {
+        package let name: String
+        package let p256dh: String
+        package let auth: String
+        package let sender_private_key: String
+        package let salt: String
+        package let plaintext: String
+        package let ciphertext: String
+    }
     /// A submission that the node rejects with this reason.
     package struct RejectedVector: Decodable {
         package let name: String
@@ -168,6 +178,8 @@ package struct Vectors: Decodable {
     package let handle_signatures: [HandleSignatureVector]
     /// Sealed plaintexts.
     package let sealing: [SealingVector]
+    /// Plaintexts encrypted for Web Push.
+    package let web_push: [WebPushVector]
     /// Submissions that the node rejects.
     package let rejected: [RejectedVector]
     /// Frames that close a connection.

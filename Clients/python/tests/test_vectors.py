@@ -8,10 +8,11 @@ import time
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError
-from tocsin_client import wire
+from tocsin_client import RejectionError, web_push, wire
 from tocsin_client.envelope import Submission
 from tocsin_client.handle import HandleRequest
 from tocsin_client.puzzle import solve
@@ -42,7 +43,7 @@ def test_submissions(vectors):
     for vector in vectors["messages"]:
         if vector["type"] != "SUBMIT" or "proof" in vector:
             continue
-        iv = bytes.fromhex(vector["iv"])
+        iv = bytes.fromhex(vector.get("iv", ""))
         envelope = Envelope(
             Magic(vector.get("magic", "iOS")), vector.get("device_token", ""), iv, bytes.fromhex(vector["ciphertext"]),
             Format.SEALED if len(iv) == 12 else Format.PIPE, app=vector.get("app", ""), ttl=vector.get("ttl", 2_419_200),
@@ -166,8 +167,9 @@ def test_signatures(vectors):
 def test_sender_keys(vectors):
     for vector in vectors["sender_keys"]:
         token = vector.get("device_token") or f"handle:{vector['handle']}"
-        magic = "iOS" if len(token) == 64 else "android"
-        pairing = PairingToken(f"{magic}|x|{vector['key']}|{token}")
+        magic = "iOS" if len(token) == 64 else "web" if token.startswith("https:") else "android"
+        receiver = "|{p256dh}|{auth}".format(**vectors["web_push"][0]) if magic == "web" else ""
+        pairing = PairingToken(f"{magic}|x|{vector['key']}|{token}{receiver}")
         public = pairing.sender_key.public_key().public_bytes(
             serialization.Encoding.Raw, serialization.PublicFormat.Raw
         )
@@ -175,6 +177,34 @@ def test_sender_keys(vectors):
         envelope = pairing.seal(b"{}")
         key, signature = pairing.sign(envelope)
         Ed25519PublicKey.from_public_bytes(key).verify(signature, b"tnp1-sender" + envelope.digest)
+
+
+def test_web_push(vectors):
+    for vector in vectors["web_push"]:
+        sender = ec.derive_private_key(int(vector["sender_private_key"], 16), ec.SECP256R1())
+        receiver, secret = (base64.urlsafe_b64decode(vector[name] + "==") for name in ("p256dh", "auth"))
+        message = web_push.seal(
+            vector["plaintext"].encode(), receiver, secret, sender=sender, salt=bytes.fromhex(vector["salt"]))
+        assert message.hex() == vector["ciphertext"], vector["name"]
+
+
+def test_push_endpoints(vectors):
+    """What a node rejects, and what it accepts."""
+    checked = 0
+    for vector in vectors["rejected"]:
+        if not vector["name"].startswith("web endpoint"):
+            continue
+        _, _, rest = bytes.fromhex(vector["bytes"]).partition(b"web\x02")
+        url = rest[2 : 2 + int.from_bytes(rest[:2], "big")].decode()
+        with pytest.raises(RejectionError) as caught:
+            web_push.check_endpoint(url)
+            pytest.fail(vector["name"])
+        assert caught.value.reason == 102
+        checked += 1
+    assert checked > 10
+    for vector in vectors["messages"]:
+        if vector.get("magic") == "web":
+            web_push.check_endpoint(vector["device_token"])
 
 
 def test_sealing(vectors):

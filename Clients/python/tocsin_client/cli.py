@@ -197,7 +197,7 @@ def _delivery_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--app", default="", help="the name of an app of the node; default: its first app")
     parser.add_argument(
         "--ttl", type=int, default=LONGEST_TTL,
-        help="seconds that Apple or Google may store the notification for a phone that is offline; 0: now or never",
+        help="seconds that the push service may store the notification for a phone that is offline; 0: now or never",
     )
     parser.add_argument(
         "--queue", action="store_true", help="exit as soon as the node has stored the notification, if it can do that"

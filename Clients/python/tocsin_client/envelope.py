@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 from .errors import RejectionError
 from .handle import Handle
+from .web_push import check_endpoint
 from .wire import FrameType, encoded_field, frame
 
 LONGEST_TTL = 2_419_200
@@ -22,6 +23,8 @@ class Magic(str, Enum):
     IOS = "iOS"
     IOS_DEV = "iOSDev"
     ANDROID = "android"
+    WEB = "web"
+    """Web Push: the server that the device token names."""
 
 
 class Format(str, Enum):
@@ -48,7 +51,7 @@ class Envelope:
     app: str = ""
     """The name of an app of the node; empty for its first app."""
     ttl: int = LONGEST_TTL
-    """How long Apple or Google may keep the notification, in seconds; 0 for now or never."""
+    """How long the push service may keep the notification, in seconds; 0 for now or never."""
     is_urgent: bool = True
     """Whether the provider delivers at once, and not when it suits the phone's battery."""
     sound: bool = True
@@ -62,7 +65,10 @@ class Envelope:
     def __post_init__(self) -> None:
         if self.handle is None:
             _check_device_token(self.magic, self.device_token)
-        _check_sealed(self.format, self.iv, self.ciphertext)
+        if self.magic is Magic.WEB:
+            _check_web_push(self.iv, self.ciphertext)
+        else:
+            _check_sealed(self.format, self.iv, self.ciphertext)
         if not 0 <= self.ttl <= LONGEST_TTL:
             raise RejectionError(108, f"ttl is not between 0 and {LONGEST_TTL} seconds")
         if self.collapse_id is not None:
@@ -118,7 +124,9 @@ class Submission:
         fields = []
         if envelope.handle is None:
             fields = [(0x01, envelope.magic.value.encode()), (0x02, envelope.device_token.encode())]
-        fields += [(0x03, envelope.iv), (0x04, envelope.ciphertext)]
+        if envelope.iv:
+            fields.append((0x03, envelope.iv))
+        fields.append((0x04, envelope.ciphertext))
         if envelope.ttl != LONGEST_TTL:
             fields.append((0x05, struct.pack(">I", envelope.ttl)))
         if not envelope.is_urgent:
@@ -144,9 +152,11 @@ class Submission:
 
 def _check_device_token(magic: Magic, token: str) -> None:
     length = len(token.encode())
-    if not 1 <= length <= 512:
+    if magic is Magic.WEB:
+        check_endpoint(token)
+    elif not 1 <= length <= 512:
         raise RejectionError(102, "the device token must be 1 to 512 bytes")
-    if magic is Magic.ANDROID:
+    elif magic is Magic.ANDROID:
         if any(ord(character) <= 0x20 or ord(character) == 0x7F for character in token):
             raise RejectionError(102, "a Google device token must be text without spaces or control characters")
     elif length % 2 or length > 200 or any(character not in "0123456789abcdefABCDEF" for character in token):
@@ -164,6 +174,13 @@ def _check_sealed(form: Format, iv: bytes, ciphertext: bytes) -> None:
             raise RejectionError(103, "this app requires an iv of 12 bytes")
         if not 17 <= len(ciphertext) <= 3072:
             raise RejectionError(104, "this app requires a ciphertext of 17 to 3072 bytes")
+
+
+def _check_web_push(iv: bytes, ciphertext: bytes) -> None:
+    if iv:
+        raise RejectionError(103, "Web Push has no iv")
+    if not 1 <= len(ciphertext) <= 4096:
+        raise RejectionError(104, "Web Push requires a ciphertext of 1 to 4096 bytes")
 
 
 def _check_collapse_id(collapse_id: str) -> None:

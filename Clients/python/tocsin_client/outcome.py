@@ -51,7 +51,7 @@ class Kind(IntEnum):
     """What the sender does next."""
 
     DELIVERED = 0
-    """Apple or Google has accepted the notification."""
+    """The push service has accepted the notification."""
     QUEUED = 1
     """The node has stored the envelope durably; one more outcome follows."""
     REJECTED = 2

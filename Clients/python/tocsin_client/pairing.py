@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 from hashlib import blake2b
 
 from cryptography.hazmat.primitives import serialization
@@ -14,9 +15,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from .envelope import LONGEST_TTL, Envelope, Format, Magic
-from .errors import PairingError
+from .errors import PairingError, RejectionError
 from .handle import PREFIX, Handle
 from .notification import BisqNotification
+from . import web_push
 
 BUCKET = 256
 """Texts are padded with spaces to a multiple of this many bytes, so that their length does not reveal their type."""
@@ -28,21 +30,28 @@ beyond what its cipher needs."""
 
 class PairingToken:
     """The text that the phone gives the desktop by QR code: ``magic|descriptor|key|device token``, or, for a phone that
-    has registered a handle, ``magic|descriptor|key|handle:HANDLE``.
+    has registered a handle, ``magic|descriptor|key|handle:HANDLE``. For Web Push, two parts follow: the receiver's public
+    key and authentication secret in Base64url.
 
     Prints without its content. Raises :class:`PairingError` if ``text`` is not a pairing token.
     """
 
     def __init__(self, text: str) -> None:
         parts = text.strip().split("|")
-        if len(parts) != 4:
+        if len(parts) not in (4, 6):
             raise PairingError(
-                f"a pairing token has four parts, magic|descriptor|key|device token; this text has {len(parts)}"
+                "a pairing token has four parts, magic|descriptor|key|device token, and two more for Web Push; this "
+                f"text has {len(parts)}"
             )
         try:
             self.magic = Magic(parts[0])
         except ValueError:
-            raise PairingError("the first part, the magic, is not iOS, iOSDev or android") from None
+            raise PairingError("the first part, the magic, is not iOS, iOSDev, android or web") from None
+        if (self.magic is Magic.WEB) != (len(parts) == 6):
+            raise PairingError(
+                f"a pairing token for {self.magic.value} has {6 if self.magic is Magic.WEB else 4} parts; this text has "
+                f"{len(parts)}"
+            )
         self.descriptor = parts[1]
         self._key, self.default_format = _key(parts[2])
         self.handle = _handle(parts[3])
@@ -50,11 +59,17 @@ class PairingToken:
         self.device_token = parts[3] if self.handle is None else ""
         if self.handle is not None:
             pass
+        elif self.magic is Magic.WEB:
+            try:
+                web_push.check_endpoint(self.device_token)
+            except RejectionError as error:
+                raise PairingError(f"the fourth part: {error}") from None
         elif self.magic is Magic.ANDROID:
             if len(self.device_token.encode()) < 32:
                 raise PairingError("the fourth part, the device token, has fewer than 32 characters")
         elif len(self.device_token) != 64 or any(c not in "0123456789abcdefABCDEF" for c in self.device_token):
             raise PairingError("the fourth part, the device token, is not 64 hexadecimal digits")
+        self._web_push = _web_push_keys(parts[4], parts[5]) if self.magic is Magic.WEB else None
         self._text = "|".join(parts)
 
     def __repr__(self) -> str:
@@ -72,7 +87,8 @@ class PairingToken:
 
     def with_handle(self, handle: Handle) -> PairingToken:
         """The same pairing, by a handle that a node keeps for this phone."""
-        return PairingToken(self._text.rpartition("|")[0] + "|" + handle.reveal())
+        parts = self._text.split("|")
+        return PairingToken("|".join(parts[:3] + [handle.reveal()] + parts[4:]))
 
     @property
     def address(self) -> str:
@@ -111,12 +127,17 @@ class PairingToken:
     ) -> Envelope:
         """Seals a notification or a clear text for this phone.
 
-        :param iv: an initialisation vector, which must not be used twice; random by default.
+        :param iv: an initialisation vector, which must not be used twice; random by default. Web Push has none.
         :param padding: the bucket in bytes; 1 for no more padding than the cipher needs.
         :raises RejectionError: if the envelope breaks a rule of the protocol, e.g. because the text is too long.
         """
         form = format or self.default_format
         text = content if isinstance(content, bytes) else content.encode(form)
+        if self._web_push is not None:
+            return Envelope(
+                self.magic, self.device_token, b"", web_push.seal(padded(text, padding, Format.SEALED), *self._web_push),
+                form, app=app, ttl=ttl, is_urgent=is_urgent, sound=sound, collapse_id=collapse_id, handle=self.handle,
+            )
         if iv is None:
             iv = os.urandom(12) if form is Format.SEALED else base64.b64encode(os.urandom(12))
         text = padded(text, padding, form)
@@ -149,6 +170,24 @@ def _handle(text: str) -> Handle | None:
         return Handle.parse(text)
     except ValueError as error:
         raise PairingError(f"the fourth part is not a handle: {error}") from None
+
+
+def _web_push_keys(receiver: str, secret: str) -> tuple[bytes, bytes]:
+    keys = _base64url(receiver), _base64url(secret)
+    try:
+        web_push.receiver_key(keys[0])
+    except ValueError:
+        raise PairingError("the fifth part is not the Base64url of a public key of P-256") from None
+    if len(keys[1]) != 16:
+        raise PairingError("the sixth part is not the Base64url of an authentication secret of 16 bytes")
+    return keys
+
+
+def _base64url(text: str) -> bytes:
+    """Decodes Base64url without padding; empty if the text is something else."""
+    if re.fullmatch("[A-Za-z0-9_-]*", text) is None or len(text) % 4 == 1:
+        return b""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def _key(text: str) -> tuple[bytes, Format]:

@@ -16,9 +16,12 @@ import uuid
 from hashlib import blake2b
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 HELLO_LIMIT, MAX_FRAME, TTL_LIMIT = 256, 8192, 2_419_200
 TYPES = {1: "HELLO", 2: "WELCOME", 3: "SUBMIT", 4: "RESULT", 5: "PING", 6: "PONG", 7: "PUZZLE", 8: "GOAWAY",
@@ -213,7 +216,23 @@ WIDTHS = {"handle": 32, "ttl": 4, "priority": 1, "sound": 1, "accept_queued": 1,
           "hops": 1}
 ALLOWED = {"ttl": range(TTL_LIMIT + 1), "priority": (5, 10), "sound": (0, 1), "accept_queued": (0, 1)}
 
+def endpoint_ok(raw):
+    """A push endpoint: one way to write it is valid, whatever a parser of URLs would make of the others."""
+    scheme, secure = (b"https://", True) if raw.startswith(b"https://") else (b"http://", False)
+    server, slash, path = raw.removeprefix(scheme).partition(b"/")
+    name, colon, port = server.partition(b":")
+    labels = name.split(b".")
+    onion = labels[-1] == b"onion" and len(labels) > 1
+    return (raw.startswith(scheme) and slash and len(raw) <= 1024 and len(name) <= 253 and (secure or onion)
+            and all(33 <= c <= 126 and c not in b'"<>\\^`{|}#' for c in raw)
+            and all(re.fullmatch(rb"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", label) for label in labels)
+            and not any(label.startswith(b"xn--") for label in labels) and not labels[-1][:1].isdigit()
+            and (not onion or len(labels[-2]) == 56)
+            and (not colon or bool(re.fullmatch(rb"[1-9][0-9]{0,4}", port)) and int(port) < 65536))
+
 def token_ok(raw, magic):
+    if magic == b"web":
+        return endpoint_ok(raw)
     if magic != b"android":
         return bool(re.fullmatch(rb"([0-9A-Fa-f]{2}){1,100}", raw))
     return is_text(raw, 1, 512) and not any(c == " " or unicodedata.category(c) == "Cc" for c in raw.decode())
@@ -222,15 +241,21 @@ def faults(raw, form):
     """The reason of every fault, not the first one only: a vector with two would pin an order that nobody promises."""
     names = [name for name, _ in SUBMIT.values()]
     found = [106 for u in raw.get("unknown", []) if u["tag"] < 0x80]
-    # A handle takes the place of magic and device token.
-    found += [100 for name in names[:4] if (name not in raw) != ("handle" in raw and name in names[:2])]
+    # A handle takes the place of magic and device token; Web Push has no iv.
+    found += [100 for name in names[:2] if (name in raw) == ("handle" in raw)]
+    found += [100] if "iv" not in raw and raw.get("magic") != b"web" else []
+    found += [100] if "ciphertext" not in raw else []
     found += [100 for name, width in WIDTHS.items() if name in raw and len(raw[name]) != width]
     found += [100] if ("sender_key" in raw) != ("signature" in raw) else []
     magic, token, iv, sealed = (raw.get(name) for name in names[:4])
-    if magic is not None and magic not in (b"iOS", b"iOSDev", b"android"):
+    if magic is not None and magic not in (b"iOS", b"iOSDev", b"android", b"web"):
         found.append(101)
     elif None not in (magic, token) and not token_ok(token, magic):
         found.append(102)
+    if magic == b"web":  # its own encryption, whatever the app's format
+        found += [103] if iv else []
+        found += [104] if sealed is not None and len(sealed) not in range(1, 4097) else []
+        iv = sealed = None
     if iv is not None and not (re.fullmatch(rb"[ -{}~]{16}", iv) if form == "pipe" else len(iv) == 12):
         found.append(103)
     if sealed is not None and len(sealed) not in (range(16, 3073, 16) if form == "pipe" else range(17, 3073)):
@@ -249,7 +274,7 @@ def blake(data):
 
 def digest_of(v):
     magic, address = v.get("magic", "").encode(), v.get("device_token", "").encode() or bytes.fromhex(v["handle"])
-    parts = [v.get("app", "").encode(), magic, address, bytes.fromhex(v["iv"]), bytes.fromhex(v["ciphertext"])]
+    parts = [v.get("app", "").encode(), magic, address, bytes.fromhex(v.get("iv", "")), bytes.fromhex(v["ciphertext"])]
     return blake(b"tnp1-envelope" + b"".join(U16[0](len(part)) + part for part in parts))
 
 def names_of(digest):
@@ -273,7 +298,8 @@ def smallest_nonce(seed, digest, effort):
 def sign(seed, digest, prefix=b"tnp1-sender"):
     """(sender key, signature)"""
     key = Ed25519PrivateKey.from_private_bytes(seed)
-    return key.public_key().public_bytes_raw(), key.sign(prefix + digest)
+    raw = serialization.Encoding.Raw, serialization.PublicFormat.Raw
+    return key.public_key().public_bytes(*raw), key.sign(prefix + digest)
 
 def verifies(key, digest, signature):
     try:
@@ -294,6 +320,21 @@ def seal(v):
     crypt = Cipher(algorithms.AES256(v["key"].encode()), modes.CBC(v["iv"].encode())).encryptor()
     out = crypt.update(plain) + crypt.finalize()
     return {"ciphertext": out.hex(), "delivered": f"BisqMessageiOS|{v['iv']}|{base64.b64encode(out).decode()}"}
+
+
+def seal_web(v):
+    """RFC 8291: one record, for the receiver's keys."""
+    unpack = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    receiver, salt = unpack(v["p256dh"]), bytes.fromhex(v["salt"])
+    sender = ec.derive_private_key(int(v["sender_private_key"], 16), ec.SECP256R1())
+    shared = sender.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), receiver))
+    own = sender.public_key().public_bytes(
+        serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+    hkdf = lambda secret, salt, info, length: HKDF(hashes.SHA256(), length, salt, info).derive(secret)
+    material = hkdf(shared, unpack(v["auth"]), b"WebPush: info\0" + receiver + own, 32)
+    key, nonce = (hkdf(material, salt, b"Content-Encoding: %s\0" % what, size) for what, size in ((b"aes128gcm", 16), (b"nonce", 12)))
+    record = AESGCM(key).encrypt(nonce, v["plaintext"].encode() + b"\2", None)
+    return {"ciphertext": (salt + U32[0](4096) + short(own) + record).hex()}
 
 
 # ---- checking: each gives what the vector should say
@@ -353,7 +394,7 @@ def check_rejected(v):
 CHECKS = {
     "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
     "signatures": check_signature, "sender_keys": check_sender_key,
-    "handle_signatures": check_handle_signature, "sealing": lambda v: v | seal(v), "rejected": check_rejected,
+    "handle_signatures": check_handle_signature, "sealing": lambda v: v | seal(v), "web_push": lambda v: v | seal_web(v), "rejected": check_rejected,
     "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["identified"])},
 }
 

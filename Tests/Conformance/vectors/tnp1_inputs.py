@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixed inputs of tnp1.json, for `tnp1.py --write`: what the vectors are about, and what each fault should earn."""
+import base64
 import json
 from hashlib import shake_256
 
 from tnp1 import (CHECKS, HEX, SUBMIT, TEXT, TTL_LIMIT, U32, U64, bound, check_sender_key, digest_of, encode, frame,
-                  names_of, puzzle_hash, seal, short, sign, signed_by_owner, smallest_nonce, tlv)
+                  names_of, puzzle_hash, seal, seal_web, short, sign, signed_by_owner, smallest_nonce, tlv)
 
 IOS = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
 FCM = ("cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD_7_HB7viqHYXW5XE5O8B82Vyu9kZbAZ7u-"
@@ -37,6 +38,21 @@ def sealings():
             for n, text in boxes.items()]
     return [v | seal(v) for v in out]
 
+RECEIVER = dict(p256dh="BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+                auth="BTBZMqHH6r4Tts7J_aSIgg")
+WEB_KEY, ENDPOINT = "A4C595428CAA4C768F60AE7EBFF85852", "https://push.example/up/7f3a?up=1"
+
+def web_push():
+    """The first is Appendix A of RFC 8291."""
+    hexed = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
+    rows = [("RFC 8291, Appendix A", hexed("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"), hexed("DGv6ra1nlYgDCS1FRnbzlw"),
+             "When I grow up, I want to be a watermelon")]
+    rows += [(name, fill(f"web key {name}", 32).hex(), fill(f"web salt {name}", 16).hex(), text) for name, text in {
+        "one byte": "x", "Czech": BISQ % ("", "Obchod", "Žluťoučký obchod je dokončen.", "TRADE"),
+        "longest": "a" * 3993}.items()]
+    return [v | seal_web(v) for v in (dict(name=n, **RECEIVER, sender_private_key=k, salt=s, plaintext=text)
+                                      for n, k, s, text in rows)]
+
 def near_bound(seed, digest, effort, tries=200_000):
     """The nonces whose hashes come closest to the bound on either side. Exactly on it would take 2^64 tries."""
     tried = [(puzzle_hash(seed, digest, effort, n) - bound(effort), n) for n in range(tries)]
@@ -45,18 +61,19 @@ def near_bound(seed, digest, effort, tries=200_000):
 def vectors():
     out = {section: [] for section in CHECKS}
     add = lambda section, name, **rest: out[section].append({"name": name} | rest)
-    out["sealing"] = sealings()
+    out["sealing"], out["web_push"] = sealings(), web_push()
     v3, box = out["sealing"][1], out["sealing"][5]
     pipe = dict(magic="iOS", device_token=IOS, iv=v3["iv"].encode().hex(), ciphertext=v3["ciphertext"])
     sealed = dict(magic="android", device_token=FCM, iv=box["iv"], ciphertext=box["ciphertext"])
     named = pipe | {"app": "bisq"}
+    web = dict(magic="web", device_token=ENDPOINT, ciphertext=out["web_push"][2]["ciphertext"])
     long = dict(magic="android", device_token="t:_-" * 128, iv=pipe["iv"], ciphertext=fill("long", 3072).hex())
 
     for name, v in {"pipe, no app": pipe, "the same, app named": named, "the same, iOSDev": pipe | {"magic": "iOSDev"},
                     "the same, token in capitals": pipe | {"device_token": IOS.upper()}, "sealed, no app": sealed,
                     "lengths above 255": long | {"app": "haveno"},
-                    "token not ASCII": sealed | {"device_token": "žluťoučký:🚀"}}.items():
-        add("digests", name, **{"app": v.get("app", "")} | {k: v[k] for k in pipe} | names_of(digest_of(v)))
+                    "token not ASCII": sealed | {"device_token": "žluťoučký:🚀"}, "web": web}.items():
+        add("digests", name, **{"app": v.get("app", ""), "iv": ""} | {k: v[k] for k in pipe if k in v} | names_of(digest_of(v)))
     handle = fill("handle", 32)
     by_handle = {"handle": handle.hex(), "iv": pipe["iv"], "ciphertext": pipe["ciphertext"]}
     for name, v in {"by handle": by_handle, "by handle, app named": by_handle | {"app": "bisq"}}.items():
@@ -105,7 +122,8 @@ def vectors():
             ("pipe, Apple", "pipe", "12345678901234567890123456789012", IOS_PAIRED),
             ("pipe, Google", "pipe", "0c8e2dbf-dd0e-4a3a-aa29-2a4c8f7d", FCM_PAIRED),
             ("the same phone paired again", "pipe", "7f2b6a90-7b1e-4b0d-9c57-1d2f3a4b", FCM_PAIRED),
-            ("sealed", "sealed", "PJ1dFk6oJloK74ursaEEc9VQ+wo2pVdDtYx2Z3Fh5s0=", FCM_PAIRED)]:
+            ("sealed", "sealed", "PJ1dFk6oJloK74ursaEEc9VQ+wo2pVdDtYx2Z3Fh5s0=", FCM_PAIRED),
+            ("web", "pipe", WEB_KEY, ENDPOINT)]:
         out["sender_keys"].append(check_sender_key(dict(name=name, format=form, key=shared, device_token=token)))
     out["sender_keys"].append(check_sender_key(dict(
         name="by handle", format="pipe", key="12345678901234567890123456789012", handle=handle.hex())))
@@ -137,6 +155,11 @@ def vectors():
             "every field and an unknown one": full | {"unknown": unknown[1:]},
             "longest fields": long | {"collapse_id": "ž" * 32},
             "passed on by three nodes": pipe | {"hops": 3},
+            "web": web,
+            "web, longest": web | dict(device_token="https://push.example/" + "x" * 1003,
+                                       ciphertext=out["web_push"][3]["ciphertext"]),
+            "web, onion service": web | {"device_token": f"http://{'a' * 56}.onion:8080/~x"},
+            "web, port": web | {"device_token": "https://a-b.push.example:8443/"},
             "by handle": by_handle,
             "by handle, signed, app named": by_handle | dict(
                 app="bisq", sender_key=key.hex(), signature=sign(ours, digest_of(by_handle | {"app": "bisq"}))[1].hex(),
@@ -262,6 +285,7 @@ def vectors():
 
     box_fields = [(tag, (TEXT if tag < 3 else HEX)[0](sealed[SUBMIT[tag][0]])) for tag in range(1, 5)]
     proof, android = seed[:4] + U32[0](1000) + U64[0](smallest_nonce(seed, first, 1000)), {1: b"android"}
+    as_web = {1: b"web", 2: ENDPOINT.encode(), 3: None, 4: bytes.fromhex(web["ciphertext"])}
     for form, reason, changes in [
             ("pipe", 100, {
                 "handle and device token": {1: None, 0x0B: handle}, "handle and magic": {2: None, 0x0B: handle},
@@ -283,6 +307,17 @@ def vectors():
                 "iOS token empty": {2: b""}, "iOS token not hex": {2: IOS[:-1].encode() + b"g"},
                 "iOS token of 63 digits": {2: IOS[:-1].encode()}, "iOS token of 202 digits": {2: b"ab" * 101},
                 "iOSDev token not hex": {1: b"iOSDev", 2: b"zz" * 32}}),
+            ("pipe", 102, {f"web endpoint {name}": as_web | {2: url} for name, url in {
+                "without TLS": b"http://push.example/x", "without a path": b"https://push.example",
+                "with a user": b"https://a@push.example/", "with an address": b"https://127.0.0.1/x",
+                "with a hexadecimal address": b"https://0x7f000001/", "with an IPv6 address": b"https://[::1]/",
+                "with a dot at its end": b"https://push.example./", "in capitals": b"https://Push.example/",
+                "in Punycode": b"https://xn--pfad-0ra.example/", "with port 0": b"https://push.example:0/",
+                "with port 65536": b"https://push.example:65536/", "with a fragment": b"https://push.example/#x",
+                "of 1025 bytes": b"https://push.example/" + b"x" * 1004, "with a space": b"https://push.example/ x",
+                "to a short onion": b"http://short.onion/"}.items()}),
+            ("pipe", 103, {"web with an iv": as_web | {3: iv}}),
+            ("pipe", 104, {f"web ciphertext of {n}": as_web | {4: fill("web", n)} for n in (0, 4097)}),
             ("pipe", 103, {
                 "iv with a bar": {3: iv[:-1] + b"|"}, "iv of 15": {3: iv[:-1]}, "iv of 17": {3: iv + b"0"},
                 "iv empty": {3: b""},

@@ -4,6 +4,7 @@ package org.tocsin.client;
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
 import javax.crypto.Cipher;
+import javax.crypto.Mac;
 import javax.crypto.spec.GCMParameterSpec;
 import javax.crypto.spec.IvParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
@@ -54,7 +55,18 @@ final class Crypto {
         }
     }
 
-    /** AES-256-GCM with the tag of 16 bytes at the end. */
+    /** HMAC-SHA-256. */
+    static byte[] hmac(byte[] key, byte[] message) {
+        try {
+            Mac mac = Mac.getInstance("HmacSHA256");
+            mac.init(new SecretKeySpec(key, "HmacSHA256"));
+            return mac.doFinal(message);
+        } catch (GeneralSecurityException error) {
+            throw new IllegalStateException("HMAC-SHA-256 is not available", error);
+        }
+    }
+
+    /** AES-GCM with the tag of 16 bytes at the end. */
     static byte[] gcm(byte[] key, byte[] nonce, byte[] text) {
         try {
             Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");

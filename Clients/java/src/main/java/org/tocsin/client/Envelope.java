@@ -23,7 +23,7 @@ public final class Envelope {
      * How an envelope is delivered.
      *
      * @param app the name of an app of the node; empty for its first app
-     * @param ttl seconds that Apple or Google may keep the notification; 0 for now or never
+     * @param ttl seconds that the push service may keep the notification; 0 for now or never
      * @param isUrgent whether the provider delivers at once, and not when it suits the phone's battery
      * @param sound whether the phone plays a sound
      * @param collapseId a later notification with the same id replaces an earlier one
@@ -67,8 +67,10 @@ public final class Envelope {
      *
      * @param magic the push service
      * @param deviceToken the device token, as in the pairing token
-     * @param iv the initialisation vector: 16 printable ASCII characters for {@code PIPE}, 12 bytes for {@code SEALED}
-     * @param ciphertext the encrypted notification; for {@code SEALED} with the tag at its end
+     * @param iv the initialisation vector: 16 printable ASCII characters for {@code PIPE}, 12 bytes for {@code SEALED};
+     *     empty for Web Push
+     * @param ciphertext the encrypted notification; for {@code SEALED} with the tag at its end; for Web Push the
+     *     whole message (RFC 8291)
      * @param format the format, which selects the rules
      * @param options how it is delivered
      * @throws RejectionException with the first rule that a field breaks
@@ -92,7 +94,11 @@ public final class Envelope {
         if (handle == null) {
             checkDeviceToken(magic, deviceToken);
         }
-        checkSealed(format, iv, ciphertext);
+        if (magic == Magic.WEB) {
+            checkWebPush(iv, ciphertext);
+        } else {
+            checkSealed(format, iv, ciphertext);
+        }
         if (options.ttl < 0 || options.ttl > LONGEST_TTL) {
             throw new RejectionException(108, "ttl is not between 0 and " + LONGEST_TTL + " seconds");
         }
@@ -139,7 +145,9 @@ public final class Envelope {
             output.field(0x01, Bytes.of(magic.text()));
             output.field(0x02, Bytes.of(deviceToken));
         }
-        output.field(0x03, iv);
+        if (iv.length > 0) {
+            output.field(0x03, iv);
+        }
         output.field(0x04, ciphertext);
         if (options.ttl != LONGEST_TTL) {
             output.field(0x05, Bytes.number(options.ttl, 4));
@@ -164,10 +172,11 @@ public final class Envelope {
 
     private static void checkDeviceToken(Magic magic, String token) throws RejectionException {
         int length = Bytes.of(token).length;
-        if (length < 1 || length > 512) {
+        if (magic == Magic.WEB) {
+            WebPush.checkEndpoint(token);
+        } else if (length < 1 || length > 512) {
             throw new RejectionException(102, "the device token must be 1 to 512 bytes");
-        }
-        if (magic == Magic.ANDROID) {
+        } else if (magic == Magic.ANDROID) {
             if (token.chars().anyMatch(c -> c <= 0x20 || c == 0x7F)) {
                 throw new RejectionException(
                         102, "a Google device token must be text without spaces or control characters");
@@ -196,6 +205,15 @@ public final class Envelope {
             if (ciphertext.length < 17 || ciphertext.length > 3072) {
                 throw new RejectionException(104, "this app requires a ciphertext of 17 to 3072 bytes");
             }
+        }
+    }
+
+    private static void checkWebPush(byte[] iv, byte[] ciphertext) throws RejectionException {
+        if (iv.length != 0) {
+            throw new RejectionException(103, "Web Push has no iv");
+        }
+        if (ciphertext.length < 1 || ciphertext.length > 4096) {
+            throw new RejectionException(104, "Web Push requires a ciphertext of 1 to 4096 bytes");
         }
     }
 

@@ -11,7 +11,9 @@ public enum Magic {
     /** Apple's development environment. */
     IOS_DEV("iOSDev"),
     /** Google's push service. */
-    ANDROID("android");
+    ANDROID("android"),
+    /** Web Push: the server that the device token names. */
+    WEB("web");
 
     private final String text;
 

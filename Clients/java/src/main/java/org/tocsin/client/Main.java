@@ -85,7 +85,7 @@ public final class Main {
 
             options of send, pair confirm and pair erase:
               --app NAME             the name of an app of the node (default: its first app)
-              --ttl SECONDS          how long Apple or Google may store the notification; 0: now or never
+              --ttl SECONDS          how long the push service may store the notification; 0: now or never
               --queue                exit as soon as the node has stored the notification, if it can do that
               --no-key               do not sign
               --format FORMAT        pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: from the key's form

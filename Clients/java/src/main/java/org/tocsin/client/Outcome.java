@@ -29,7 +29,7 @@ public record Outcome(
 
     /** What the sender does next. */
     public enum Kind {
-        /** Apple or Google has accepted the notification. */
+        /** The push service has accepted the notification. */
         DELIVERED,
         /** The node has stored the envelope durably; one more outcome follows. */
         QUEUED,

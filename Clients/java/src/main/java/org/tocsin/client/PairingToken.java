@@ -7,8 +7,8 @@ import java.util.Optional;
 
 /**
  * The text that the phone gives the desktop by QR code: {@code magic|descriptor|key|device token}, or, for a phone that has
- * registered a handle, {@code magic|descriptor|key|handle:HANDLE}. Seals and signs
- * notifications for the phone. Prints without its content.
+ * registered a handle, {@code magic|descriptor|key|handle:HANDLE}. For Web Push, two parts follow: the receiver's public key
+ * and authentication secret in Base64url. Seals and signs notifications for the phone. Prints without its content.
  */
 public final class PairingToken {
     /** Texts are padded with spaces to a multiple of this many bytes, so that their length does not reveal their type. */
@@ -26,16 +26,25 @@ public final class PairingToken {
     private final String deviceToken;
 
     private final Handle handle;
+    /** For Web Push, else {@code null}. */
+    private final byte[] receiver;
+    /** For Web Push, else {@code null}. */
+    private final byte[] secret;
 
     private PairingToken(String text) throws PairingException {
         String[] parts = text.split("\\|", -1);
-        if (parts.length != 4) {
-            throw new PairingException(
-                    "a pairing token has four parts, magic|descriptor|key|device token; this text has " + parts.length);
+        if (parts.length != 4 && parts.length != 6) {
+            throw new PairingException("a pairing token has four parts, magic|descriptor|key|device token, and two more "
+                    + "for Web Push; this text has " + parts.length);
         }
         magic = Magic.of(parts[0])
                 .orElseThrow(() ->
-                        new PairingException("the first part, the magic, is not iOS, iOSDev or android"));
+                        new PairingException("the first part, the magic, is not iOS, iOSDev, android or web"));
+        int expected = magic == Magic.WEB ? 6 : 4;
+        if (parts.length != expected) {
+            throw new PairingException("a pairing token for " + magic.text() + " has " + expected
+                    + " parts; this text has " + parts.length);
+        }
         descriptor = parts[1];
         byte[] encoded = Bytes.of(parts[2]);
         format = encoded.length == 32 ? EnvelopeFormat.PIPE : EnvelopeFormat.SEALED;
@@ -44,6 +53,12 @@ public final class PairingToken {
         deviceToken = handle == null ? parts[3] : "";
         if (handle != null) {
             // A pairing with a handle names no device token.
+        } else if (magic == Magic.WEB) {
+            try {
+                WebPush.checkEndpoint(deviceToken);
+            } catch (RejectionException error) {
+                throw new PairingException("the fourth part: " + error.getMessage());
+            }
         } else if (magic == Magic.ANDROID) {
             if (Bytes.of(deviceToken).length < 32) {
                 throw new PairingException("the fourth part, the device token, has fewer than 32 characters");
@@ -51,7 +66,41 @@ public final class PairingToken {
         } else if (deviceToken.length() != 64 || !Bytes.isHex(deviceToken)) {
             throw new PairingException("the fourth part, the device token, is not 64 hexadecimal digits");
         }
+        receiver = magic == Magic.WEB ? receiver(parts[4]) : null;
+        secret = magic == Magic.WEB ? secret(parts[5]) : null;
         this.text = text;
+    }
+
+    private static byte[] receiver(String text) throws PairingException {
+        try {
+            byte[] key = base64Url(text);
+            WebPush.publicKey(key);
+            return key;
+        } catch (IllegalArgumentException error) {
+            throw new PairingException("the fifth part is not the Base64url of a public key of P-256");
+        }
+    }
+
+    private static byte[] secret(String text) throws PairingException {
+        byte[] secret = {};
+        try {
+            secret = base64Url(text);
+        } catch (IllegalArgumentException error) {
+            // The exception below reports it, without the text.
+        }
+        if (secret.length != WebPush.SECRET_LENGTH) {
+            throw new PairingException("the sixth part is not the Base64url of an authentication secret of "
+                    + WebPush.SECRET_LENGTH + " bytes");
+        }
+        return secret;
+    }
+
+    /** Decodes Base64url without padding. */
+    private static byte[] base64Url(String text) {
+        if (text.endsWith("=")) {
+            throw new IllegalArgumentException("padding");
+        }
+        return Base64.getUrlDecoder().decode(text);
     }
 
     /**
@@ -136,7 +185,9 @@ public final class PairingToken {
      */
     public PairingToken withHandle(Handle other) {
         try {
-            return new PairingToken(text.substring(0, text.lastIndexOf('|') + 1) + other.reveal());
+            String[] parts = text.split("\\|", -1);
+            parts[3] = other.reveal();
+            return new PairingToken(String.join("|", parts));
         } catch (PairingException error) {
             throw new IllegalStateException("the other parts are valid", error);
         }
@@ -187,13 +238,18 @@ public final class PairingToken {
      * @param clearText the text
      * @param options how it is delivered
      * @param form the format that the phone's app decrypts
-     * @param iv an initialisation vector, which must not be used twice; {@code null} for a random one
+     * @param iv an initialisation vector, which must not be used twice; {@code null} for a random one;
+     *     Web Push has none
      * @param bucket pads the text to a multiple of this; 1 for no more padding than the cipher needs
      * @return the envelope
      * @throws RejectionException if the envelope breaks a rule of the protocol, e.g. because the text is too long
      */
     public Envelope seal(byte[] clearText, Envelope.Options options, EnvelopeFormat form, byte[] iv, int bucket)
             throws RejectionException {
+        if (magic == Magic.WEB) {
+            byte[] message = WebPush.seal(padded(clearText, bucket, EnvelopeFormat.SEALED), receiver, secret);
+            return new Envelope(magic, deviceToken, handle, new byte[0], message, form, options);
+        }
         byte[] vector = iv != null ? iv : freshIv(form);
         byte[] text = padded(clearText, bucket, form);
         byte[] ciphertext = {};

@@ -6,9 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.math.BigInteger;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyFactory;
+import java.security.KeyPair;
+import java.security.spec.ECPrivateKeySpec;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HexFormat;
@@ -45,7 +50,7 @@ class VectorsTest {
     }
 
     private static Envelope envelope(Map<String, Object> vector) throws RejectionException {
-        byte[] iv = hex(vector.get("iv"));
+        byte[] iv = hex(vector.getOrDefault("iv", ""));
         boolean isUrgent = number(vector.getOrDefault("priority", 10.0)) == 10;
         boolean sound = number(vector.getOrDefault("sound", 1.0)) == 1;
         return new Envelope(
@@ -240,8 +245,12 @@ class VectorsTest {
             String token = vector.containsKey("handle")
                     ? Handle.PREFIX + vector.get("handle")
                     : (String) vector.get("device_token");
-            String magic = token.length() == 64 ? "iOS" : "android";
-            PairingToken pairing = PairingToken.parse(magic + "|x|" + vector.get("key") + "|" + token);
+            Map<String, Object> keys = list("web_push").get(0);
+            String text = "|x|" + vector.get("key") + "|" + token;
+            PairingToken pairing = PairingToken.parse(
+                    token.startsWith("https:")
+                            ? "web" + text + "|" + keys.get("p256dh") + "|" + keys.get("auth")
+                            : (token.length() == 64 ? "iOS" : "android") + text);
             Envelope envelope = pairing.seal(
                     Bytes.of("{}"), Envelope.Options.DEFAULT, pairing.defaultFormat(), null, 1);
             assertArrayEquals(hex(vector.get("sender_key")), pairing.sign(envelope).key());
@@ -266,6 +275,51 @@ class VectorsTest {
             envelope.encode(output, false);
             String fields = HexFormat.of().formatHex(output.frame(Wire.SUBMIT));
             assertTrue(fields.contains((String) vector.get("ciphertext")), (String) vector.get("name"));
+        }
+    }
+
+    @Test
+    void webPush() throws Exception {
+        for (Map<String, Object> vector : list("web_push")) {
+            byte[] receiver = Base64.getUrlDecoder().decode((String) vector.get("p256dh"));
+            // The point of the sender's key comes out of the vector: the JDK has no multiplication.
+            byte[] message = hex(vector.get("ciphertext"));
+            KeyPair sender = new KeyPair(
+                    WebPush.publicKey(Arrays.copyOfRange(message, 21, 21 + WebPush.KEY_LENGTH)),
+                    KeyFactory.getInstance("EC")
+                            .generatePrivate(new ECPrivateKeySpec(
+                                    new BigInteger((String) vector.get("sender_private_key"), 16),
+                                    WebPush.parameters())));
+            byte[] sealed = WebPush.seal(
+                    Bytes.of((String) vector.get("plaintext")),
+                    receiver,
+                    Base64.getUrlDecoder().decode((String) vector.get("auth")),
+                    sender,
+                    hex(vector.get("salt")));
+            assertArrayEquals(message, sealed, (String) vector.get("name"));
+        }
+    }
+
+    @Test
+    void pushEndpoints() throws Exception {
+        int checked = 0;
+        for (Map<String, Object> vector : list("rejected")) {
+            String name = (String) vector.get("name");
+            if (!name.startsWith("web endpoint")) {
+                continue;
+            }
+            String text = new String(hex(vector.get("bytes")), StandardCharsets.ISO_8859_1);
+            int start = text.indexOf("web\u0002") + 6;
+            int length = text.charAt(start - 2) << 8 | text.charAt(start - 1);
+            String url = text.substring(start, start + length);
+            assertThrows(RejectionException.class, () -> WebPush.checkEndpoint(url), name);
+            checked++;
+        }
+        assertTrue(checked > 10);
+        for (Map<String, Object> vector : list("messages")) {
+            if ("web".equals(vector.get("magic"))) {
+                WebPush.checkEndpoint((String) vector.get("device_token"));
+            }
         }
     }
 }

@@ -48,15 +48,24 @@ package struct Phone: Sendable, Redacted {
     private static let hasNoPairing = "Bisq Connect has no pairing token: see Phone.registration"
 
     /// Creates a phone with a random key and device token, in the format of its app.
-    package static func new(_ magic: Magic, model: String, app: PhoneApp = .bisq) -> Phone {
-        let token = newDeviceToken(magic)
+    /// - Parameter pushServer: for Web Push, the origin of the server at which the phone is registered.
+    package static func new(
+        _ magic: Magic, model: String, app: PhoneApp = .bisq, pushServer: String = "https://push.example"
+    ) -> Phone {
+        let token = newDeviceToken(magic, at: pushServer)
         guard app.usesPairingToken else { return Phone(magic, model: model, deviceToken: token, registeredBy: app) }
         // `pipe`: 24 bytes give 32 characters of Base64, which are the key itself. `sealed`: the key's 32 bytes in
         // Base64.
         let bytes = SecureRandom.bytes(app.format == .sealed ? PairingToken.keyLength : 24)
         let key = String(decoding: Base64.encode(bytes), as: UTF8.self)
+        var parts = [magic.rawValue, model, key, token]
+        let webPushKey = magic == .web ? P256.PrivateKey() : nil
+        if let webPushKey {
+            parts += [webPushKey.publicKey, SecureRandom.bytes(WebPushContent.secretLength)]
+                .map { String(decoding: Base64.encodeURLSafe($0), as: UTF8.self) }
+        }
         do {
-            return try Phone(pairingToken: "\(magic.rawValue)|\(model)|\(key)|\(token)", app: app)
+            return try Phone(pairingToken: parts.joined(separator: "|"), app: app, webPushKey: webPushKey)
         } catch {
             preconditionFailure("the generated pairing token is malformed: \(error)")
         }
@@ -64,24 +73,9 @@ package struct Phone: Sendable, Redacted {
 
     /// Creates a phone without Google's services, whose distributor of UnifiedPush has registered it at a push server.
     /// - Parameter server: the server, on this machine.
-    package static func withWebPush(at server: Endpoint, model: String, app: PhoneApp = .bisq) -> Phone {
+    package static func withWebPush(at server: Endpoint, model: String) -> Phone {
         guard case .tcp(_, let port) = server else { preconditionFailure("a push server listens on a port") }
-        let key = P256.PrivateKey()
-        func text(_ bytes: [UInt8]) -> String { String(decoding: Base64.encodeURLSafe(bytes), as: UTF8.self) }
-        let parts = [
-            Magic.web.rawValue, model, String(decoding: Base64.encode(SecureRandom.bytes(24)), as: UTF8.self),
-            newPushEndpoint(at: "https://localhost:\(port)"), text(key.publicKey),
-            text(SecureRandom.bytes(WebPushContent.secretLength)),
-        ]
-        do {
-            return try Phone(pairingToken: parts.joined(separator: "|"), app: app, webPushKey: key)
-        } catch {
-            preconditionFailure("the generated pairing token is malformed: \(error)")
-        }
-    }
-
-    private static func newPushEndpoint(at origin: String) -> String {
-        "\(origin)/push/\(String(decoding: Base64.encodeURLSafe(SecureRandom.bytes(24)), as: UTF8.self))"
+        return new(.web, model: model, pushServer: "https://localhost:\(port)")
     }
 
     /// Creates the phone of a pairing token.
@@ -129,11 +123,8 @@ package struct Phone: Sendable, Redacted {
     /// The same phone after its push service has given it another device token, as after a restore. The app keeps its key.
     package func withNewDeviceToken() -> Phone {
         var parts = pairingToken.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
-        if magic == .web, let endpoint = try? PushEndpoint(Array(deviceToken.utf8)[...]) {
-            parts[3] = Self.newPushEndpoint(at: endpoint.origin)
-        } else {
-            parts[3] = Self.newDeviceToken(magic)
-        }
+        let pushServer = (try? PushEndpoint(Array(deviceToken.utf8)[...]))?.origin ?? ""
+        parts[3] = Self.newDeviceToken(magic, at: pushServer)
         do {
             return try Phone(pairingToken: parts.joined(separator: "|"), app: app, webPushKey: webPushKey)
         } catch {
@@ -141,14 +132,14 @@ package struct Phone: Sendable, Redacted {
         }
     }
 
-    private static func newDeviceToken(_ magic: Magic) -> String {
-        switch magic {
-        case .iOS, .iOSDev: return Hex.encode(SecureRandom.bytes(32))
-        case .android:
-            let instance = String(decoding: Base64.encodeURLSafe(SecureRandom.bytes(16)), as: UTF8.self)
-            let rest = String(decoding: Base64.encodeURLSafe(SecureRandom.bytes(100)), as: UTF8.self)
-            return "\(instance):APA91b\(rest)"
-        case .web: preconditionFailure("a phone with Web Push needs a push server: see Phone.withWebPush")
+    private static func newDeviceToken(_ magic: Magic, at pushServer: String) -> String {
+        func random(_ count: Int) -> String {
+            String(decoding: Base64.encodeURLSafe(SecureRandom.bytes(count)), as: UTF8.self)
+        }
+        return switch magic {
+        case .iOS, .iOSDev: Hex.encode(SecureRandom.bytes(32))
+        case .android: "\(random(16)):APA91b\(random(100))"
+        case .web: "\(pushServer)/push/\(random(24))"
         }
     }
 }

@@ -31,7 +31,7 @@ struct PairShow: ParsableCommand {
     @Option(help: "The kind of phone. Default: iOS.")
     var magic: Magic?
 
-    @Option(help: "The phone's model. Default: iPhone 15, or Google Pixel 8.")
+    @Option(help: "The phone's model. Default: iPhone 15, Google Pixel 8 or Fairphone 5.")
     var model: String?
 
     @Option(help: "The form of the key: pipe (Bisq 1, Haveno) or sealed (Base64 of 32 bytes). Default: pipe.")
@@ -97,10 +97,13 @@ struct PairShow: ParsableCommand {
             return pairing
         }
         let magic = magic ?? .iOS
-        return Phone.new(
-            magic, model: model ?? (magic == .android ? "Google Pixel 8" : "iPhone 15"),
-            app: format == .sealed ? .custom : .bisq
-        ).pairingToken
+        let usual =
+            switch magic {
+            case .iOS, .iOSDev: "iPhone 15"
+            case .android: "Google Pixel 8"
+            case .web: "Fairphone 5"
+            }
+        return Phone.new(magic, model: model ?? usual, app: format == .sealed ? .custom : .bisq).pairingToken
     }
 }
 

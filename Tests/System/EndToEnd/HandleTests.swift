@@ -15,7 +15,7 @@ import TocsinClient
 /// Handles (PROTOCOL §11), with a real node and the stand-ins of Apple and Google.
 @Suite(.timeLimit(.minutes(2)))
 struct HandleTests {
-    private static let enabled = "[handles]\nenabled = true"
+    static let enabled = "[handles]\nenabled = true"
 
     private func key(_ byte: UInt8) throws -> Ed25519.PrivateKey {
         try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: byte, count: 32)))
@@ -341,7 +341,7 @@ struct HandleTests {
     }
 
     /// The command lines that know handles.
-    private static let commandLines = [
+    static let commandLines = [
         [".build/debug/tocsin"],
         ["java", "-cp", "Clients/java/target/classes:/usr/share/java/bcprov.jar", "org.tocsin.client.Main"],
         ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"],

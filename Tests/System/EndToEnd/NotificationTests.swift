@@ -874,7 +874,12 @@ private let hello: [UInt8] = {
             key = "\(String(decoding: Base64.encode(site.publicKey), as: UTF8.self))"
             """
         let more = try await managedTor(of: network, in: stage.directory) + "\n[handles]\nenabled = true\n" + siteTable
-        let address = try await startReachable(stage, stage.configuration(endpoints, more: more))
+        let prosody = try PushServerProcess("prosody.py", in: stage.directory)
+        defer { prosody.end() }
+        let keys = try await prosody.keys()
+        let configuration = Stage.delivering(
+            stage.configuration(endpoints, more: more), toPushServerAt: keys.port, onions: true)
+        let address = try await startReachable(stage, configuration)
         #expect(try OnionKeys.present(in: "\(stage.directory)/state/tor/onion")?.address == address)
         let pid = try #require(await stage.torStatus?.pid)
         let phone = await stage.phone(.iOS)
@@ -892,6 +897,7 @@ private let hello: [UInt8] = {
         let byHandle = try PairingToken(phone.pairingToken(by: handle))
         let rung = try await client.submit(try Sealer(byHandle).seal(Array("{}".utf8)), timeout: .seconds(60))
         #expect(rung.kind == .delivered)
+        try await ring(prosody, keys, by: client, in: network, stage.directory)
         await client.close()
         // A site's signature names the onion; a refused one would be an error.
         let desk = stage.client(
@@ -910,7 +916,39 @@ private let hello: [UInt8] = {
         #expect(stage.log.count(of: "the onion can be reached") == 1)
         #expect(await stage.stopNode())
         #expect(kill(pid, 0) != 0)
-        try await move(stage, byHandle, bound, to: address, access, stage.configuration(endpoints, more: more))
+        try await move(stage, byHandle, bound, to: address, access, configuration)
+    }
+
+    /// Rings a phone whose push server is Prosody: by its name, and by an onion service that another tor has for it.
+    private func ring(
+        _ prosody: PushServerProcess, _ keys: PushServerProcess.Keys, by client: TocsinClient,
+        in network: PrivateTorNetwork, _ directory: String
+    ) async throws {
+        let folder = "\(directory)/push-onion"
+        let (endpoint, port) = (try #require(keys.endpoint), try #require(keys.httpPort))
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+        let lines =
+            await network.memberTorrcLines + [
+                "DataDirectory \(folder)", "SocksPort 0", "HiddenServiceDir \(folder)/service",
+                "HiddenServicePort 80 127.0.0.1:\(port)",
+            ]
+        try Data(lines.joined(separator: "\n").utf8).write(to: URL(filePath: "\(folder)/torrc"))
+        let tor = ChildProcess("tor", ["--quiet", "-f", "\(folder)/torrc"])
+        for _ in 0..<300 where !FileManager.default.fileExists(atPath: "\(folder)/service/hostname") {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        let onion = try String(contentsOfFile: "\(folder)/service/hostname", encoding: .utf8).split(separator: "\n")[0]
+        let path = try #require(endpoint.firstRange(of: "/push/")).lowerBound
+        for (title, url) in [("By name", endpoint), ("By onion", "http://\(onion)\(endpoint[path...])")] {
+            let pairing = try PairingToken(
+                "web|Fairphone 5|0123456789abcdef0123456789abcdef|\(url)|\(keys.p256dh)|\(keys.auth)")
+            let outcome = try await client.submit(Sealer(pairing).seal(Array(title.utf8)), timeout: .seconds(120))
+            #expect(outcome.kind == .delivered, "\(title): \(outcome)")
+        }
+        let texts = try prosody.requests.compactMap(\.text)
+        #expect(texts.map { $0.trimmingCharacters(in: .whitespaces) } == ["By name", "By onion"])
+        await tor.terminate()
     }
 
     /// Moves the node's state into another directory, as to another machine: senders reach it at the same onion, and the

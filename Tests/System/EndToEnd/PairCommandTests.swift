@@ -108,7 +108,7 @@ import TocsinClient
         #expect(PairingTable(PairingReview(String(repeating: "x", count: 5000))).lines.count == 1)
     }
 
-    @Test(arguments: Magic.appleAndGoogle)
+    @Test(arguments: Magic.allCases)
     func `the QR code that show writes contains a valid pairing token`(_ magic: Magic) async throws {
         try await withDirectory { directory in
             let file = "\(directory)/pairing.png"

@@ -4,21 +4,26 @@ import Foundation
 import Simulator
 import Testing
 
-/// `push_server.py`: an HTTP/1.1 server whose encryption and VAPID are of others.
+/// A push server that is none of ours, with encryption and VAPID by others: `push_server.py` or `prosody.py`.
 final class PushServerProcess {
     struct Keys: Decodable {
         let port: Int
+        /// For onion services; Prosody alone has it.
+        let httpPort: Int?
+        /// Prosody's alone.
+        let endpoint: String?
         let p256dh: String
         let auth: String
     }
+    /// What has arrived; Prosody reports the text alone.
     struct Request: Decodable {
-        let path: String
+        let path: String?
         let ttl: String?
         let urgency: String?
         let topic: String?
         let encoding: String?
         let host: String?
-        let port: Int
+        let port: Int?
         let text: String?
         let vapid: Bool?
         let claims: Claims?
@@ -33,11 +38,11 @@ final class PushServerProcess {
     private let process = Process()
     private let output: String
 
-    init(in directory: String) throws {
+    init(_ program: String = "push_server.py", in directory: String) throws {
         output = "\(directory)/push-server.log"
         _ = FileManager.default.createFile(atPath: output, contents: nil)
         process.executableURL = URL(filePath: "/usr/bin/python3")
-        process.arguments = ["Tests/System/WebPush/push_server.py", "\(directory)/push.pem"]
+        process.arguments = ["-u", "Tests/System/WebPush/\(program)", directory]
         process.environment = ["PYTHONPATH": ".build/python"]
         process.standardOutput = FileHandle(forWritingAtPath: output)
         try process.run()
@@ -49,7 +54,7 @@ final class PushServerProcess {
     }
 
     func keys() async throws -> Keys {
-        for _ in 0..<200 where lines.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+        for _ in 0..<400 where lines.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
         return try JSONDecoder().decode(Keys.self, from: try #require(lines.first))
     }
 
@@ -65,9 +70,17 @@ extension Stage {
     /// Makes the node deliver to the push server at this port, with the certificate that it has written.
     func deliver(toPushServerAt port: Int) async throws {
         let text = try String(contentsOfFile: "\(directory)/tocsin.toml", encoding: .utf8)
-        try await reload(
-            text.replacing(
-                /local_servers = .*\ntrust_file = .*/,
-                with: "local_servers = [\"localhost:\(port)\"]\ntrust_file = \"push.pem\""))
+        try await reload(Self.delivering(text, toPushServerAt: port))
+    }
+
+    /// The configuration of a node that delivers to the push server at this port.
+    /// - Parameter onions: whether it also delivers to onion services.
+    nonisolated static func delivering(_ configuration: String, toPushServerAt port: Int, onions: Bool = false)
+        -> String
+    {
+        let servers = onions ? "\nservers = [\"*.onion\"]" : ""
+        return configuration.replacing(
+            /local_servers = .*\ntrust_file = .*/,
+            with: "local_servers = [\"localhost:\(port)\"]\ntrust_file = \"push.pem\"\(servers)")
     }
 }

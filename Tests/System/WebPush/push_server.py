@@ -3,46 +3,22 @@
 """A push server that speaks HTTP/1.1 over TLS, with independent implementations of encryption (http-ece) and VAPID
 (py-vapid). Prints the address and the receiver's keys, then a line of JSON for each request.
 
-push_server.py CERTIFICATE    writes its own certificate, for localhost, to this file
+push_server.py DIRECTORY    writes its own certificate, for localhost, to push.pem there
 """
 import base64
-import datetime
 import http.server
 import json
 import ssl
 import sys
 
 import http_ece
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from py_vapid import Vapid02
 
+from common import base64url, public_key, write_certificate
+
 SECRET = b"0123456789abcdef"
 receiver = ec.generate_private_key(ec.SECP256R1())
-
-
-def base64url(data):
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def write_certificate(path):
-    """Writes a certificate for localhost with its key to `path`, for this server and its clients."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.utcnow()
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256()))
-    with open(path, "wb") as file:
-        file.write(certificate.public_bytes(serialization.Encoding.PEM))
-    with open(path + ".key", "wb") as file:
-        file.write(key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -79,13 +55,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-write_certificate(sys.argv[1])
+certificate = f"{sys.argv[1]}/push.pem"
+write_certificate(certificate)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[1], sys.argv[1] + ".key")
+context.load_cert_chain(certificate, certificate + ".key")
 context.set_alpn_protocols(["http/1.1"])
 server.socket = context.wrap_socket(server.socket, server_side=True)
-point = receiver.public_key().public_bytes(
-    serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
-print(json.dumps({"port": server.server_port, "p256dh": base64url(point), "auth": base64url(SECRET)}), flush=True)
+print(json.dumps({"port": server.server_port, "p256dh": base64url(public_key(receiver)), "auth": base64url(SECRET)}), flush=True)
 server.serve_forever()

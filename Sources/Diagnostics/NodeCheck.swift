@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import Glibc
 import NodeConfiguration
@@ -89,9 +90,24 @@ package actor NodeCheck {
                 }
             }
         }
+        for app in configuration.apps { if let web = app.web { findings += keys(of: web) } }
         return findings
             + CredentialCheck.sharedTopics(
                 configuration.apps.compactMap { app in app.apns.map { (app.name, $0.profile.topic) } })
+    }
+
+    /// The node's key for Web Push: browsers need its public key to subscribe.
+    private func keys(of web: Configuration.Web) -> [Finding] {
+        let file = web.keyFile(in: configuration.state)
+        do throws(PrivateFileError) {
+            guard let key = try VAPIDKey.read(file, subject: web.contact) else {
+                return [Finding(.credentials, file, .ok, "the key for Web Push, which the node makes when it starts")]
+            }
+            return [Finding(.credentials, file, .ok, "key for Web Push (VAPID); public: \(key.publicKey)")]
+                + file.ownerFindings(nodeUser: state.nodeUser)
+        } catch {
+            return [Finding(.credentials, file, .failed, "\(error)")]
+        }
     }
 
     private func apple(_ credential: Configuration.APNsCredential, topic: String, now: Int64) -> [Finding] {

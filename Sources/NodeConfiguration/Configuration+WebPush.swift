@@ -20,6 +20,10 @@ extension Configuration {
         /// Whether all push servers are reached through tor.
         package var usesTor: Bool
 
+        /// The file of the node's key for VAPID.
+        /// - Parameter state: the state directory.
+        package func keyFile(in state: String) -> String { keyFile ?? "\(state)/vapid.pem" }
+
         /// Whether the node needs tor's SOCKS port.
         package var needsTor: Bool { usesTor || policy.servers.contains { $0.includesOnions } }
     }

@@ -217,7 +217,7 @@ struct ProviderAssembly {
         ingredients.add("\(policy.servers) \(policy.ports.sorted()) \(policy.localServers.sorted())")
         ingredients.add(
             "\(web.contact) \(web.notice) \(web.usesTor) \(String(describing: configuration.outboundProxy))")
-        let keyFile = web.keyFile ?? "\(configuration.state)/vapid.pem"
+        let keyFile = web.keyFile(in: configuration.state)
         let key: VAPIDKey
         do {
             // A file that is made only after its version was noted would count as changed.

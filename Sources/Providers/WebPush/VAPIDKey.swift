@@ -26,23 +26,33 @@ package struct VAPIDKey: Sendable {
         publicKey = String(decoding: Base64.encodeURLSafe(point), as: UTF8.self)
     }
 
-    /// Reads a key in PEM form, or creates the file with a new key if it does not exist.
+    /// Reads a key in PEM form.
+    /// - Returns: `nil` if the file does not exist.
     /// - Throws: `PrivateFileError`.
-    package init(readingOrCreating file: String, subject: String) throws(PrivateFileError) {
-        let pem: [UInt8]
+    package static func read(_ file: String, subject: String) throws(PrivateFileError) -> VAPIDKey? {
         do {
-            pem = try RegularFile.read(file, atMost: Self.largestFile, access: .owner)
+            let pem = try RegularFile.read(file, atMost: largestFile, access: .owner)
+            if let key = try? SigningKey(pem: pem, algorithm: .es256), let made = Self(key, subject: subject) {
+                return made
+            }
         } catch .system(ENOENT) {
-            let key = SigningKey.randomP256()
-            try PrivateFile.create(file, holding: key.pem)
-            pem = key.pem
+            return nil
         } catch {
             throw .unusable(file: file, reason: "\(error)")
         }
-        guard let key = try? SigningKey(pem: pem, algorithm: .es256), let made = Self(key, subject: subject) else {
-            throw .unusable(file: file, reason: "\(KeyError.wrongKind(expected: .es256))")
+        throw .unusable(file: file, reason: "\(KeyError.wrongKind(expected: .es256))")
+    }
+
+    /// Reads a key in PEM form, or creates the file with a new key if it does not exist.
+    /// - Throws: `PrivateFileError`.
+    package init(readingOrCreating file: String, subject: String) throws(PrivateFileError) {
+        if try Self.read(file, subject: subject) == nil {
+            try PrivateFile.create(file, holding: SigningKey.randomP256().pem)
         }
-        self = made
+        guard let key = try Self.read(file, subject: subject) else {
+            throw .missing(file: file)
+        }
+        self = key
     }
 
     /// The value of `Authorization` for a server (RFC 8292 §3).

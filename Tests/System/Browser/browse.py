@@ -150,4 +150,5 @@ def main():
     json.dump({"html": html, "console": console, "requests": requests, "overflow": overflow}, sys.stdout)
 
 
-main()
+if __name__ == "__main__":
+    main()

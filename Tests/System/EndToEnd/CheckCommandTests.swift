@@ -131,11 +131,29 @@ import Testing
         try rewrite("apns.p8", with: SigningKey.generate(.rs256).pem, on: stage)
         try rewrite("service-account.json", with: Array("{\"type\":\"authorized_user\"}".utf8), on: stage)
         let broken = try await findings(text, on: stage, online: false).filter { $0.area == .credentials }
-        #expect(broken.map(\.grade) == [.failed, .failed])
+        #expect(broken.map(\.grade) == [.failed, .failed, .ok])
         #expect(broken[0].text.contains("P-256") && broken[1].text.contains("service_account"))
         try FileManager.default.removeItem(atPath: "\(stage.directory)/apns.p8")
         let missing = try await findings(text, on: stage, online: false)
         #expect(missing.contains { $0.grade == .failed && $0.text.contains("No such file") })
+        await stage.end()
+    }
+
+    @Test func `the public key of Web Push is shown, and a readable one fails`() async throws {
+        let stage = Stage()
+        let text = stage.configuration(try await stage.services.start())
+        func finding() async throws -> Finding? {
+            try await findings(text, on: stage, online: false).first { $0.subject.hasSuffix("vapid.pem") }
+        }
+        #expect(try await finding()?.text.contains("when it starts") == true)
+        let file = "\(stage.directory)/state/vapid.pem"
+        try FileManager.default.createDirectory(
+            atPath: "\(stage.directory)/state", withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        let key = try VAPIDKey(readingOrCreating: file, subject: "mailto:a@b.example")
+        #expect(try await finding()?.text.hasSuffix(key.publicKey) == true)
+        try #require(chmod(file, 0o644) == 0)
+        #expect(try await finding()?.grade == .failed)
         await stage.end()
     }
 

@@ -13,9 +13,9 @@ INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl open
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
   libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java
 PYTHON := python3 python3-cryptography python3-python-socks python3-async-timeout python3-build python3-wheel \
-  python3-setuptools python3-pytest python3-mypy python3-pip
+  python3-setuptools python3-pytest python3-mypy python3-pip python3-requests python3-six
 # Independent implementations of Web Push, which Debian does not have.
-ORACLES := http-ece==1.2.1 py-vapid==1.9.6
+ORACLES := http-ece==1.2.1 py-vapid==1.9.6 pywebpush==1.14.1
 PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps iproute2
 PREFIX ?= /usr/local
 # What is released and measured: Swift's runtime linked statically, jemalloc as the allocator, and no checks for
@@ -79,7 +79,7 @@ packages: swift
 
 packages-test: packages
 	$(call install,$(INDEPENDENT) $(JAVA) $(PYTHON))
-	@test -d .build/python/py_vapid || \
+	@test -d .build/python/pywebpush || \
 	    python3 -m pip install --quiet --root-user-action=ignore --no-deps --target .build/python $(ORACLES)
 
 packages-clients:

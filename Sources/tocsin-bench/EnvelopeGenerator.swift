@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import TNP
 
 /// Generates distinct envelopes: iv and ciphertext begin with a counter.
@@ -30,6 +31,7 @@ struct EnvelopeGenerator {
     /// The next envelope for a device of this kind.
     mutating func next(_ magic: Magic) -> Envelope {
         counter.advance()
+        if magic == .web { return nextByWebPush() }
         // All fields are slices of one array, so that an envelope costs one allocation: device token, iv, ciphertext.
         let tokenCounters = tokens == nil ? Self.countersPerToken : 0
         let iv = tokenCounters * HexCounter.digits
@@ -49,6 +51,23 @@ struct EnvelopeGenerator {
             fatalError("generated an invalid envelope: \(error)")
         }
     }
+
+    /// A message with the header of RFC 8291, whose salt is the counter; a push server cannot see that nobody can open it.
+    private func nextByWebPush() -> Envelope {
+        var message: [UInt8] = []
+        counter.append(to: &message, times: 1)
+        message += [0, 0, 0x10, 0, UInt8(P256.publicKeyLength)] + Self.senderKey
+        message.append(
+            contentsOf: repeatElement(UInt8(truncatingIfNeeded: counter.value), count: ciphertextLength))
+        do {
+            return try Envelope(
+                magic: .web, deviceToken: knownDevice(.web) ?? [], iv: [], ciphertext: message[...], format: .pipe)
+        } catch {
+            fatalError("generated an invalid envelope: \(error)")
+        }
+    }
+
+    private static let senderKey = P256.PrivateKey().publicKey
 
     private func knownDevice(_ magic: Magic) -> ArraySlice<UInt8>? {
         guard let devices = tokens?[magic] else { return nil }

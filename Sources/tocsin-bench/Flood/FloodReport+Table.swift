@@ -67,7 +67,7 @@ extension FloodReport {
         return """
             bad device tokens forwarded in \(seconds) s: \(refusals.badTokens); unproven budget: \(unprovenBudget)
                 rejected by production \(refusals.production), development \(refusals.development) \
-            (the same tokens again), Google \(refusals.google)
+            (the same tokens again), Google \(refusals.google), Web Push \(refusals.webPush)
             repeated rings for the same envelope: \(repeats)
             node alive at the end: \(isAlive ? "yes" : "no")
             """

@@ -116,7 +116,8 @@ actor FloodScenario {
 
     private func phones(_ count: Int) throws -> [Recipient] {
         try (0..<count).map { index in
-            let magic = Magic.appleAndGoogle[index % Magic.appleAndGoogle.count]
+            // A third by Web Push.
+            let magic = [Magic.iOS, .web, .iOSDev, .android, .web, .android][index % 6]
             guard let token = unused[magic]?.popFirst() else {
                 throw fail("too many senders: no phones are left", .usage)
             }
@@ -142,7 +143,7 @@ actor FloodScenario {
             let count = (options.hostile + kinds.count - 1 - kind.rawValue) / kinds.count
             switch kind {
             case .inventedTokens, .garbage, .stalling:
-                circuits += (0..<count).map { _ in HostileCircuit(kind: kind) }
+                circuits += (0..<count).map { _ in HostileCircuit(kind: kind, pushServer: bed.pushServer) }
             case .badTokens:
                 for _ in 0..<count { circuits.append(HostileCircuit(kind: kind, targets: await badTokens())) }
             case .replaying:
@@ -164,12 +165,12 @@ actor FloodScenario {
     private func badTokens() async -> [Recipient] {
         var random = SystemRandomNumberGenerator()
         var targets: [Recipient] = []
-        for magic in [Magic.iOS, .android] {
-            let dead = Recipient.invented(magic, using: &random)
+        for magic in [Magic.iOS, .android, .web] {
+            let dead = Recipient.invented(magic, at: bed.pushServer, using: &random)
             await bed.services.set(
                 TestBed.device(magic, state: .unregistered(since: Self.longAgo)),
                 for: String(decoding: dead.deviceToken, as: UTF8.self))
-            targets += [dead, .invented(magic, using: &random)]
+            targets += [dead, .invented(magic, at: bed.pushServer, using: &random)]
         }
         return targets
     }

@@ -9,4 +9,6 @@ struct HostileCircuit {
     var targets: [Recipient] = []
     /// The envelope to replay.
     var captured: Envelope?
+    /// The origin of the server of Web Push, for invented device tokens.
+    var pushServer = ""
 }

@@ -67,7 +67,8 @@ struct HostileScript {
         guard circuit.kind == .inventedTokens else {
             return source.next(circuit.targets[Int(request) % circuit.targets.count].magic)
         }
-        let recipient = Recipient.invented(request.isMultiple(of: 3) ? .android : .iOS, using: &random)
+        let magic = [Magic.web, .iOS, .android][Int(request % 3)]
+        let recipient = Recipient.invented(magic, at: circuit.pushServer, using: &random)
         var source = EnvelopeGenerator([recipient.magic: [recipient.deviceToken]])
         return source.next(recipient.magic)
     }

@@ -10,9 +10,17 @@ struct Recipient: Redacted {
 
     /// A recipient with a well-formed device token that was never issued. It is never one of Apple's development
     /// environment, so that rejections there count only production tokens that the node tried there as well.
-    static func invented(_ magic: Magic, using random: inout some RandomNumberGenerator) -> Self {
+    /// - Parameter pushServer: the origin of the server of Web Push.
+    static func invented(
+        _ magic: Magic, at pushServer: String, using random: inout some RandomNumberGenerator
+    ) -> Self {
         let text = Hex.encode([UInt8].random(magic == .android ? 70 : 32, using: &random))
-        let token = magic == .android ? "\(text.prefix(22)):APA91b\(text)" : text
+        let token =
+            switch magic {
+            case .iOS, .iOSDev: text
+            case .android: "\(text.prefix(22)):APA91b\(text)"
+            case .web: "\(pushServer)/push/\(text)"
+            }
         return Self(magic: magic, deviceToken: Array(token.utf8))
     }
 }

@@ -10,9 +10,9 @@ import TocsinClient
 
 struct BenchSoak: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "soak", abstract: "Send many envelopes through a node while Apple and Google misbehave.",
+        commandName: "soak", abstract: "Send many envelopes through a node while the push services misbehave.",
         discussion: """
-            The stand-ins send GOAWAY every 500 requests, refuse 1 % of the streams, reduce SETTINGS to one concurrent \
+            A third of the envelopes goes to a push server of Web Push. The stand-ins send GOAWAY every 500 requests, refuse 1 % of the streams, reduce SETTINGS to one concurrent \
             stream and back, stall, and are killed and restarted. Exits with 0 only if no envelope was lost, none \
             arrived under two apns-ids, and one arrived twice only if the node had received no answer.
 
@@ -100,7 +100,7 @@ private actor Soak {
     private var done = 0
     private var result = SoakResult()
     private var names: [Int] = []
-    private static let platforms: [Device.Platform] = [.apnsProduction, .apnsDevelopment, .fcm]
+    private static let platforms: [Device.Platform] = [.apnsProduction, .apnsDevelopment, .fcm, .webPush]
 
     init(_ bed: TestBed, connections: Int) {
         self.bed = bed
@@ -136,8 +136,8 @@ private actor Soak {
     private func work(_ client: TocsinClient) async {
         while left > 0 {
             left -= 1
-            // Three of five to production, one to development, one to Google.
-            let magic = [Magic.iOS, .iOS, .iOS, .iOSDev, .android][left % 5]
+            // A third to production, a third by Web Push, and the rest to development and Google.
+            let magic = [Magic.iOS, .web, .iOSDev, .iOS, .web, .android][left % 6]
             let envelope = source.next(magic)
             names.append(envelope.tallyName)
             await submit(envelope, by: client)
@@ -172,7 +172,7 @@ private actor Soak {
             for platform in Self.platforms { try await bed.services.set(usual, on: platform) }
             await loop.sleep(for: interval)
             if Task.isCancelled { break }
-            let platform = Self.platforms[round / 4 % 3]
+            let platform = Self.platforms[round / 4 % Self.platforms.count]
             var trouble = usual
             switch round % 4 {
             case 0: trouble.concurrentStreams = 1

@@ -47,8 +47,9 @@ final class Tally: Sendable {
             var seen = state.seen[envelope] ?? Seen(id: id, collapseID: collapseID, first: now, last: now)
             seen.times += 1
             seen.last = now
-            // Google assigns a new id to each message; Apple's is chosen by the node.
-            if notification.platform != .fcm, seen.id != id { state.secondIDs += 1 }
+            // Google and push servers assign a new id to each message; Apple's is chosen by the node.
+            let isOfNode = [.apnsProduction, .apnsDevelopment].contains(notification.platform)
+            if isOfNode, seen.id != id { state.secondIDs += 1 }
             if seen.collapseID != collapseID { state.otherCollapseIDs += 1 }
             state.seen[envelope] = seen
             state.deliveries += 1

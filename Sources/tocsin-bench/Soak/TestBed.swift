@@ -46,17 +46,14 @@ actor TestBed {
     private nonisolated let usesUnixSockets: Bool
     /// The port of the first of several nodes, below Linux's ephemeral port range.
     private nonisolated let firstPort = UInt16.random(in: 20_000..<30_000)
+    private let endpoints: SimulatedServices.Endpoints
+    /// The origin of the stand-in for push servers, by a name that leads to this machine.
+    nonisolated let pushServer: String
     /// Device tokens of each kind, registered with the stand-ins.
     nonisolated let tokens: [Magic: [[UInt8]]]
 
-    /// Creates a test bed with new device tokens.
-    /// - Parameters:
-    ///   - nodes: the number of nodes.
-    ///   - descriptors: a node's limit of open files; `nil` for that of this process.
-    ///   - surroundings: where the nodes run.
-    init(
-        name: String, nodes: Int = 1, descriptors: Int? = nil, surroundings: Surroundings = Surroundings()
-    ) throws {
+    /// Starts the stand-ins, and makes new device tokens.
+    private init(name: String, nodes: Int, descriptors: Int?, surroundings: Surroundings) async throws {
         self.nodes = Array(repeating: nil, count: nodes)
         usesUnixSockets = nodes == 1 || surroundings.usesUnixSockets
         self.surroundings = surroundings
@@ -68,9 +65,15 @@ actor TestBed {
         programs = Array(repeating: surroundings.program ?? program, count: nodes)
         services = SimulatedServices(
             SimulatedServices.Options(directory: directory, host: surroundings.servicesHost), on: loop)
+        endpoints = try await services.start(serverNames: [surroundings.servicesHost, "localhost"])
+        guard case .tcp(_, let port) = endpoints.webPush else { throw fail("the push server has no port", .failure) }
+        let pushServer = "https://localhost:\(port)"
+        self.pushServer = pushServer
         var tokens: [Magic: [[UInt8]]] = [:]
-        for magic in Magic.appleAndGoogle {
-            tokens[magic] = (0..<surroundings.devicesPerKind).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8)
+        for magic in Magic.allCases {
+            tokens[magic] = (0..<surroundings.devicesPerKind).map { _ in
+                let text = Hex.encode(SecureRandom.bytes(32))
+                return Array((magic == .web ? "\(pushServer)/push/\(text)" : text).utf8)
             }
         }
         self.tokens = tokens
@@ -89,7 +92,7 @@ actor TestBed {
         descriptors: Int? = nil, surroundings: Surroundings = Surroundings(),
         _ body: (TestBed) async throws -> Void
     ) async throws {
-        let bed = try TestBed(name: name, nodes: nodes, descriptors: descriptors, surroundings: surroundings)
+        let bed = try await TestBed(name: name, nodes: nodes, descriptors: descriptors, surroundings: surroundings)
         do {
             try await bed.start(more: more, circuitIDs: circuitIDs, servesHTTP: servesHTTP)
             try await body(bed)
@@ -125,9 +128,8 @@ actor TestBed {
         }
     }
 
-    /// Starts the stand-ins and the nodes.
+    /// Starts the nodes.
     private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
-        let endpoints = try await services.start(serverNames: [surroundings.servicesHost, "localhost"])
         await services.setStoresReceived(false)
         await services.observe { [tally] in tally.delivered($0) }
         await services.observeLostAnswers { [tally] in tally.unanswered($0) }
@@ -252,6 +254,7 @@ actor TestBed {
 extension Envelope {
     /// The name of this envelope in a ``Tally``.
     var tallyName: Int {
+        if magic == .web { return Tally.name(String(decoding: Base64.encode(Array(ciphertext)), as: UTF8.self)) }
         var text: [UInt8] = []
         let messageMagic = magic == .android ? "BisqMessageAndroid" : "BisqMessageiOS"
         appendDeliveredJSON(format: .pipe, messageMagic: Array(messageMagic.utf8), to: &text)

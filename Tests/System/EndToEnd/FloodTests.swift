@@ -124,7 +124,7 @@ import Testing
 
     @Test func `a replay sends the same envelope fifty times per second`() throws {
         var random = SystemRandomNumberGenerator()
-        let recipient = Recipient.invented(.iOS, using: &random)
+        let recipient = Recipient.invented(.iOS, at: "", using: &random)
         var source = EnvelopeGenerator([.iOS: [recipient.deviceToken]])
         let captured = source.next(.iOS)
         let envelopes = try envelopes(of: HostileCircuit(kind: .replaying, captured: captured), seconds: 2)
@@ -134,7 +134,7 @@ import Testing
 
     @Test func `bad tokens are reused in new envelopes`() throws {
         var random = SystemRandomNumberGenerator()
-        let targets = [Magic.iOS, .iOS, .android, .android].map { Recipient.invented($0, using: &random) }
+        let targets = [Magic.iOS, .iOS, .android, .android].map { Recipient.invented($0, at: "", using: &random) }
         let envelopes = try envelopes(of: HostileCircuit(kind: .badTokens, targets: targets), seconds: 4)
         #expect(envelopes.count == 40)
         #expect(Set(envelopes.map { Array($0.deviceToken) }) == Set(targets.map(\.deviceToken)))
@@ -162,7 +162,7 @@ import Testing
         async throws
     {
         var random = SystemRandomNumberGenerator()
-        let circuit = HostileCircuit(kind: .badTokens, targets: [.invented(.android, using: &random)])
+        let circuit = HostileCircuit(kind: .badTokens, targets: [.invented(.android, at: "", using: &random)])
         let node = RefusingNode(code)
         let attack = Attack(by: .direct(try await node.listen()), of: [circuit], ids: TorCircuits(after: 0))
         await attack.begin()

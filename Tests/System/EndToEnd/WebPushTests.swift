@@ -138,6 +138,34 @@ import Tor
         await stage.end()
     }
 
+    /// The oracle in the other direction: what others send, with the node's key.
+    @Test func `the simulated push server and phone take what pywebpush sends`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5")
+        await stage.services.register(phone)
+        let parts = phone.pairingToken.split(separator: "|").map(String.init)
+        func send(_ auth: String) async throws -> String {
+            try await ChildProcess.output(
+                of: "env",
+                [
+                    "PYTHONPATH=.build/python", "/usr/bin/python3", "Tests/System/WebPush/pywebpush_send.py",
+                    stage.directory, phone.deviceToken, parts[4], auth, "\(stage.directory)/state/vapid.pem",
+                    #"{"type":"TRADE","title":"Zpráva","message":"x"}"#,
+                ]
+            ).text
+        }
+        let first = try await send(parts[5])
+        #expect(first == "2 201\n")
+        let received = try #require(await stage.services.received.last)
+        #expect(try phone.open(received.encrypted).title == "Zpráva")
+        // Encrypted for somebody else: the server cannot know, but the phone does.
+        #expect(try await send(String(repeating: "A", count: 22)) == "2 201\n")
+        let other = try #require(await stage.services.received.last)
+        #expect(throws: (any Error).self) { try phone.open(other.encrypted) }
+        await stage.end()
+    }
+
     @Test func `a phone with Conversations is rung through Prosody`() async throws {
         let stage = Stage()
         try await stage.start()

@@ -2,13 +2,13 @@
 
 import Cryptography
 import EventLoop
-import HTTP1
 import HTTP2
 import TNP
 import Time
 
 @testable import Admission
 @testable import Delivery
+@testable import HTTP1
 @testable import Handles
 @testable import Ingress
 @testable import NodeConfiguration
@@ -18,7 +18,7 @@ import Time
 
 /// What is fuzzed. Whatever the input is, a target returns; what it must never do, it checks by preconditions.
 enum Target: String, CaseIterable {
-    case frames, ingress, client, http, answers, http2, proxy, tor, control, spool, pairing, toml
+    case frames, ingress, client, http, answers, http2, proxy, tor, control, spool, pairing, endpoint, responses, toml
 
     func run(_ input: inout FuzzInput) {
         switch self {
@@ -29,6 +29,8 @@ enum Target: String, CaseIterable {
         case .client: runClient(&input)
         case .spool: readRows(&input)
         case .pairing: readTexts(&input)
+        case .endpoint: readEndpoint(&input)
+        case .responses: readResponses(&input)
         case .toml: readConfiguration(&input)
         case .tor: readTor(&input)
         case .control: SimulatedPeer.shared.serveControl(&input)
@@ -323,6 +325,37 @@ private func readTexts(_ input: inout FuzzInput) {
     if let handle = Handle(text: text) { precondition(Handle(text: handle.text)?.bytes == handle.bytes) }
     if let address = OnionAddress(text) { precondition(OnionAddress("\(address)") == address) }
     _ = Endpoint(text)
+}
+
+/// Push endpoints, which senders choose: what is accepted must say the same to everybody who reads it.
+private func readEndpoint(_ input: inout FuzzInput) {
+    let bytes = input.all()
+    guard let endpoint = try? PushEndpoint(bytes[...]) else { return }
+    let again = try? PushEndpoint(Array(endpoint.origin.utf8)[...] + endpoint.path)
+    precondition(again == endpoint, "the parts are another endpoint")
+    let allowed = Set("abcdefghijklmnopqrstuvwxyz0123456789-.")
+    precondition(endpoint.host.allSatisfy(allowed.contains), "the name has other characters")
+    precondition(endpoint.host.split(separator: ".").last?.first?.isNumber == false, "the name is an address")
+    let policy = PushServerPolicy(servers: [.suffix(".example")], ports: [443], localServers: [])
+    if policy.addresses(for: endpoint) != nil {
+        precondition(endpoint.host.hasSuffix(".example") && endpoint.port == 443, "the policy has let it through")
+    }
+}
+
+/// What push servers answer over HTTP/1.1.
+private func readResponses(_ input: inout FuzzInput) {
+    let decoder = ResponseDecoder()
+    func use(_ response: HTTPClientResponse) {
+        precondition((100...999).contains(response.status), "the status is \(response.status)")
+        let retryAfter = response.fields.first { $0.name == "retry-after" }?.value
+        _ = WebPushAnswers.attemptResult(status: response.status, retryAfter: retryAfter)
+    }
+    for piece in input.pieces() {
+        do {
+            if let response = try decoder.append(piece.span.bytes) { use(response) }
+        } catch { return }
+    }
+    if let response = decoder.end() { use(response) }
 }
 
 private func readConfiguration(_ input: inout FuzzInput) {

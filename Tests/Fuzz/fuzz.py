@@ -50,7 +50,9 @@ TARGETS = {
     "control": ["Tor/TorControl.swift"],
     "spool": ["Delivery/Spool/Outcome+Spooled.swift", "Delivery/Spool/SpooledEnvelope.swift", "Handles/HandleKeys.swift"],
     "pairing": ["EventLoop/Endpoint.swift", "TNP/Handle.swift", "TNP/PairingToken.swift", "Tor/OnionAddress.swift"],
-    "toml": ["NodeConfiguration/Configuration.swift", "NodeConfiguration/Credential.swift",
+    "endpoint": ["TNP/PushEndpoint.swift", "Providers/WebPush/PushServerPolicy.swift"],
+    "responses": ["HTTP1/ResponseDecoder.swift", "Providers/WebPush/WebPushAnswers.swift"],
+    "toml": ["NodeConfiguration/Configuration.swift", "NodeConfiguration/Configuration+WebPush.swift", "NodeConfiguration/Credential.swift",
              "NodeConfiguration/Format.swift", "NodeConfiguration/Site.swift", "NodeConfiguration/TableHeaders.swift",
              "NodeConfiguration/TableReader.swift", "NodeConfiguration/UnquotedString.swift"],
 }
@@ -75,6 +77,16 @@ TEXTS = [
     b"iOS|iPhone|01234567890123456789012345678901|" + b"ab" * 32,
     b"handle:" + b"0f" * 32, b"127.0.0.1:7077", b"unix:/run/tor/ctl", b"[::1]:443",
     b"2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid.onion",
+]
+ENDPOINTS = [
+    b"https://a.example/x?y=1", b"https://push.example:8443/", b"http://" + b"a" * 56 + b".onion:80/~x", b"https://0x7f.1/",
+    b"https://user@a.example/", b"https://[::1]/x", b"https://xn--a.example/", b"https://a.example./", b"https://a/#x",
+]
+RESPONSES = [
+    b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n",
+    b"HTTP/1.0 429 Slow down\r\nRetry-After: 120\r\n\r\nbody until the end",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
 ]
 TOR = [
     b"650 HS_DESC UPLOAD 2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid UNKNOWN $ABC~r xyz HSDIR_INDEX=1\r\n",
@@ -138,7 +150,8 @@ def seeds(target):
         return versioned + envelopes + [HANDLE_RECORD]
     return {
         "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": [b"\0" + text for text in CONTROLS], "proxy": PROXIES,
-        "http2": [b"\0" + text for text in HTTP2],
+        "http2": [b"\0" + text for text in HTTP2], "endpoint": ENDPOINTS,
+        "responses": [bytes([size]) + text for text in RESPONSES for size in (0, 7)],
     }[target]
 
 

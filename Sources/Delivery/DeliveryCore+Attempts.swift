@@ -29,7 +29,7 @@ extension DeliveryCore {
             guard pending.row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
             return parkUnserved(pending, now)
         }
-        inFlightByRoute[route] += 1
+        countInFlight(on: route, 1)
         pending.isDelivering = true
         pending.search.begin(at: tokens[routes.app(of: route)]?[pending.token].environment)
         advance(pending, now)

@@ -32,12 +32,14 @@ struct DeliveryCore: ~Copyable {
     private var random: any RandomNumberGenerator
 
     private(set) var routes = RouteTable()
-    /// The push servers of Web Push that have a lane, by app.
-    private var origins: [OriginLanes] = []
+    /// The push servers of Web Push that have a lane, by app; `nil` if Web Push has one lane.
+    private var origins: [OriginLanes?] = []
     /// The lane of each route; `nil` if the route is not served.
     var lanes: [Lane?] = []
     /// Number of envelopes of each route in memory.
     var inFlightByRoute: [Int] = []
+    /// Number of envelopes of each app in memory that go to push servers.
+    var webInFlight: [Int] = []
     private var lastGeneration = 0
 
     /// Every envelope without a final outcome, in memory or in the spool; excludes rows of the spool that this process
@@ -108,7 +110,8 @@ struct DeliveryCore: ~Copyable {
         }
         while tokens.count <= routes.app(of: routes.routes.count - 1) {
             tokens.append(nil)
-            origins.append(OriginLanes(count: RouteTable.webLanes))
+            origins.append(nil)
+            webInFlight.append(0)
         }
     }
 
@@ -146,14 +149,15 @@ struct DeliveryCore: ~Copyable {
             let endpoint = try? PushEndpoint(envelope.deviceToken)
         else { return .notConfigured }
         let (inFlight, lanes) = (inFlightByRoute, lanes)
-        let lane = origins[routes.app(of: first)].lane(of: endpoint.origin) { index in
+        let lane = origins[routes.app(of: first)]?.lane(of: endpoint.origin) { index in
             if inFlight[first + index] > 0 { return .busy }
             let holds = lanes[first + index].map { !$0.heldRows.isEmpty || $0.probeRow != nil } ?? false
             return holds ? .holding : .idle
         }
         switch lane {
+        case nil: return .found(first)
         case .kept(let lane): return .found(first + lane)
-        case .none: return .noLane
+        case .noneFree: return .noLane
         case .new(let lane):
             close(first + lane, now)
             open(first + lane, now)
@@ -163,8 +167,10 @@ struct DeliveryCore: ~Copyable {
 
     /// Serves these routes from now on. A route that is listed as replaced gets a new lane; a route that is not listed
     /// is no longer served.
+    /// - Parameter pushServers: by app, the push servers that the operator has named, if each has a lane of its own.
     mutating func serve(
-        _ served: [Route], replacing replaced: Set<Route>, limits: DispatchLimits, at now: ClockReading
+        _ served: [Route], replacing replaced: Set<Route>, pushServers: [String: Set<String>], limits: DispatchLimits,
+        at now: ClockReading
     ) {
         self.limits = limits
         var current: Set<RouteTable.Number> = []
@@ -181,8 +187,13 @@ struct DeliveryCore: ~Copyable {
             for number in numbers where number == first || former.contains(number) { open(number, now.monotonic) }
             actions.append(.observe(.serving(route)))
         }
-        for number in former where lanes[number] == nil && routes.routes[number].magic == .web {
-            origins[routes.app(of: number)].removeAll()
+        for route in served where route.magic == .web {
+            guard let first = routes.number(app: route.app, magic: .web) else { continue }
+            // Unless it was replaced, the same servers keep their lanes.
+            guard replaced.contains(route) || !former.contains(first) else { continue }
+            origins[routes.app(of: first)] = pushServers[route.app].map {
+                OriginLanes(count: RouteTable.webLanes, named: $0)
+            }
         }
         for number in lanes.indices { lanes[number]?.window.range = Lane.range(limits.concurrency) }
         tokensPerApp = limits.replayEntries / max(1, Set(served.map(\.app)).count)
@@ -338,10 +349,17 @@ struct DeliveryCore: ~Copyable {
     }
 
     /// Whether memory has room for one more envelope of this route. A lane may hold only as many envelopes as it leaves
-    /// free for other lanes, so that a hanging lane cannot take all the room.
+    /// free for other lanes, so that a hanging lane cannot take all the room. To Apple and Google, all push servers of an
+    /// app are one lane.
     func hasRoom(for route: RouteTable.Number) -> Bool {
         let left = limits.totalInFlight - (inFlight - schedule.storing - rejected.count)
-        return left > 0 && inFlightByRoute[route] <= left
+        let web = routes.routes[route].magic == .web ? webInFlight[routes.app(of: route)] : 0
+        return left > 0 && inFlightByRoute[route] + web <= left
+    }
+
+    mutating func countInFlight(on route: RouteTable.Number, _ change: Int) {
+        inFlightByRoute[route] += change
+        if routes.routes[route].magic == .web { webInFlight[routes.app(of: route)] += change }
     }
 
     /// Evicts an envelope from a queue for a new one, if the queue's fairness allows that.
@@ -444,7 +462,7 @@ struct DeliveryCore: ~Copyable {
         inFlight -= 1
         if pending.isDelivering {
             pending.isDelivering = false
-            inFlightByRoute[pending.route] -= 1
+            countInFlight(on: pending.route, -1)
         }
         if pending.isLoaded {
             pending.isLoaded = false

@@ -79,7 +79,10 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
             let route = core.routes.routes[number]
             if let provider, new[route] !== provider { replaced[route] = provider }
         }
-        core.serve(Array(new.keys), replacing: Set(replaced.keys), limits: limits, at: now)
+        let pushServers = new.compactMap { route, provider in provider.pushServers.map { (route.app, $0) } }
+        core.serve(
+            Array(new.keys), replacing: Set(replaced.keys),
+            pushServers: Dictionary(pushServers, uniquingKeysWith: { one, _ in one }), limits: limits, at: now)
         providers = core.routes.routes.map { new[$0] }
         // Only now, because requests that wait for a connection fail at once, and continue in the new lanes.
         for provider in replaced.values {

@@ -2,7 +2,8 @@
 
 /// Which lane serves which push server of Web Push, for one app. A server keeps its lane, with the state of its breaker,
 /// until all lanes have been given away and another server needs one: then the lane is taken away that has been used
-/// least recently and carries nothing, if possible one without stored envelopes that wait for its breaker.
+/// least recently and carries nothing, if possible one without stored envelopes that wait for its breaker. A server that
+/// the operator has named always gets a lane: the others, which senders choose, never take the lanes that those need.
 struct OriginLanes {
     /// What a server gets.
     enum Lane: Equatable {
@@ -10,8 +11,8 @@ struct OriginLanes {
         case kept(Int)
         /// A lane that served another server or none.
         case new(Int)
-        /// No lane: all carry envelopes of other servers.
-        case none
+        /// No lane: all that this server may have carry envelopes of others.
+        case noneFree
     }
 
     /// What a lane has to do.
@@ -24,13 +25,17 @@ struct OriginLanes {
         case busy
     }
 
+    private let named: Set<String>
     private var lanes: [String: Int] = [:]
     private var origins: [String?]
     private var lastUse: [UInt64]
     private var uses: UInt64 = 0
 
-    /// - Parameter count: the number of lanes.
-    init(count: Int) {
+    /// - Parameters:
+    ///   - count: the number of lanes.
+    ///   - named: the servers that the operator has named, fewer than lanes.
+    init(count: Int, named: Set<String>) {
+        self.named = named
         origins = Array(repeating: nil, count: count)
         lastUse = Array(repeating: 0, count: count)
     }
@@ -43,14 +48,14 @@ struct OriginLanes {
             lastUse[lane] = uses
             return .kept(lane)
         }
-        let free = origins.indices.map { (lane: $0, use: use($0).rawValue, lastUse: lastUse[$0]) }
+        let others = origins.indices.filter { lane in origins[lane].map { !named.contains($0) } ?? false }
+        let mayTakeFree = named.contains(origin) || others.count < origins.count - named.count
+        let candidates = others + (mayTakeFree ? origins.indices.filter { origins[$0] == nil } : [])
+        let usable = candidates.map { (lane: $0, use: use($0).rawValue, lastUse: lastUse[$0]) }
             .filter { $0.use < Use.busy.rawValue }
-        guard let lane = free.min(by: { ($0.use, $0.lastUse) < ($1.use, $1.lastUse) })?.lane else { return .none }
+        guard let lane = usable.min(by: { ($0.use, $0.lastUse) < ($1.use, $1.lastUse) })?.lane else { return .noneFree }
         if let former = origins[lane] { lanes[former] = nil }
         (origins[lane], lanes[origin], lastUse[lane]) = (origin, lane, uses)
         return .new(lane)
     }
-
-    /// Forgets all servers.
-    mutating func removeAll() { self = OriginLanes(count: origins.count) }
 }

@@ -66,8 +66,15 @@ extension Configuration {
                 (try? PushEndpoint(Array("https://\(server)/".utf8)[...]))?.host == host
             else { throw table.problem("local_servers", "\(server) is not a lower-case name with a port") }
         }
+        let policy = PushServerPolicy(servers: servers, ports: Set(ports), localServers: Set(local))
+        guard policy.namedOrigins.count <= PushServerPolicy.maximumNamedOrigins else {
+            throw table.problem(
+                "servers",
+                "names \(policy.namedOrigins.count) servers with their ports, at most "
+                    + "\(PushServerPolicy.maximumNamedOrigins): write *.NAME for several of one domain")
+        }
         return Web(
-            policy: PushServerPolicy(servers: servers, ports: Set(ports), localServers: Set(local)), contact: contact,
+            policy: policy, contact: contact,
             notice: try table.string(
                 "notice", expected: "a text",
                 "What phones show that were paired as `android|…` with a push endpoint: their notifications have no content. If not set: the name of the app, and `: open the app`"

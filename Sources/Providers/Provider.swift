@@ -13,6 +13,9 @@ package protocol AttemptReceiver: AnyObject {
 package protocol Provider: AnyObject {
     /// Signs for senders that do not sign, if the provider is an upstream node (PROTOCOL §9); `nil` for a push service.
     var relayKeys: RelayKeys? { get }
+    /// The origins of the push servers that the operator has named, if the provider delivers to many servers; `nil` if it
+    /// delivers to one.
+    var pushServers: Set<String>? { get }
     /// Checks the size of the payload, without contacting the push service.
     /// - Throws: `Rejection` with reason 105.
     func check(_ envelope: Envelope) throws(Rejection)
@@ -30,6 +33,7 @@ package protocol Provider: AnyObject {
 
 extension Provider {
     package var relayKeys: RelayKeys? { nil }
+    package var pushServers: Set<String>? { nil }
 }
 
 /// Until when a push service may store an envelope for a phone that is offline.

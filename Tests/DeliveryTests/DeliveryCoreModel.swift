@@ -27,17 +27,23 @@ struct Draft: Hashable {
     func envelope() throws -> Envelope {
         if magic == .web { return try webEnvelope() }
         return try Envelope(
-            app: Array(app.utf8)[...], magic: magic, deviceToken: Array(String(1_000_000_000 + device).utf8)[...],
+            app: Array(app.utf8)[...], magic: magic, deviceToken: Array(deviceToken.utf8)[...],
             iv: Array(String(1_000_000_000_000_000 + number).utf8)[...],
             ciphertext: [UInt8](repeating: text, count: 16)[...], ttl: ttl, priority: priority,
             collapseID: collapseID.map { Array("collapse-\($0)".utf8)[...] }, format: .pipe)
     }
 
+    /// Some device tokens of Google are push endpoints (PROTOCOL §15).
+    private var deviceToken: String {
+        magic == .android && device % 5 == 3 ? endpoint : String(1_000_000_000 + device)
+    }
+
     /// There are more push servers than lanes for them.
+    private var endpoint: String { "https://server\(device % (RouteTable.webLanes + 10)).example/\(device)" }
+
     private func webEnvelope() throws -> Envelope {
         try Envelope(
-            app: Array(app.utf8)[...], magic: .web,
-            deviceToken: Array("https://server\(device % (RouteTable.webLanes + 10)).example/\(device)".utf8)[...],
+            app: Array(app.utf8)[...], magic: .web, deviceToken: Array(endpoint.utf8)[...],
             iv: [], ciphertext: Array("\(number) \(text)".utf8)[...], ttl: ttl, priority: priority,
             collapseID: collapseID.map { Array("collapse-\($0)".utf8)[...] }, format: .pipe)
     }
@@ -53,6 +59,8 @@ struct Draft: Hashable {
 /// at a time or again after delivery, more attempts than the window allows, a wrong count, a row that is removed twice,
 /// an envelope that waits for nothing. Reports contain neither device tokens nor contents.
 final class DeliveryCoreModel {
+    private static let namedServers: Set = ["https://server3.example", "https://server4.example"]
+
     /// An attempt in flight.
     struct Attempt {
         /// The number under which a provider reports the result.
@@ -192,6 +200,9 @@ final class DeliveryCoreModel {
     /// Number of rows that wait for a probe of this route.
     func held(by route: Route) -> Int { lane(of: route).map { Array($0.heldRows).count } ?? 0 }
 
+    /// The number of lanes with envelopes in memory.
+    var lanesInUse: Int { core.inFlightByRoute.count { $0 > 0 } }
+
     private func lane(of route: Route) -> Lane? {
         core.routes.number(app: route.app, magic: route.magic).flatMap { core.lanes[$0] }
     }
@@ -262,9 +273,16 @@ final class DeliveryCoreModel {
     // MARK: Providers
 
     /// Serves these routes from now on.
-    func serve(_ routes: [Route], replacing replaced: Set<Route> = [], concurrency: Int? = nil) {
+    /// - Parameter lanePerServer: whether each push server has a lane of its own.
+    func serve(
+        _ routes: [Route], replacing replaced: Set<Route> = [], concurrency: Int? = nil, lanePerServer: Bool = true
+    ) {
         if let concurrency { limits.concurrency = concurrency }
-        core.serve(routes, replacing: replaced, limits: limits, at: now)
+        core.serve(
+            routes, replacing: replaced,
+            pushServers: Dictionary(
+                uniqueKeysWithValues: Set(lanePerServer ? routes.map(\.app) : []).map { ($0, Self.namedServers) }),
+            limits: limits, at: now)
         perform()
     }
 

@@ -399,6 +399,37 @@ import Testing
         #expect(model.storedRows == [])
     }
 
+    // MARK: Web Push
+
+    @Test func `each push server has a lane, but an upstream node has one for all`() throws {
+        for lanePerServer in [true, false] {
+            let model = makeModel()
+            let web = Route(app: "one", magic: .web)
+            model.serve([android, web], replacing: [web], lanePerServer: lanePerServer)
+            for device in 10...13 { try model.submit(Draft(magic: .web, device: device, number: device)) }
+            // A push endpoint in the place of Google's device token.
+            try model.submit(Draft(device: 18, number: 18))
+            #expect(model.lanesInUse == (lanePerServer ? 5 : 1))
+            deliverAll(model)
+        }
+    }
+
+    @Test func `without Web Push, a push endpoint goes to Google, which refuses it`() throws {
+        let model = makeModel()
+        model.serve([android])
+        try model.submit(Draft(device: 18, number: 18))
+        #expect(model.attempts.map(\.route) == [android])
+    }
+
+    @Test func `push servers that do not answer leave Apple and Google room in memory`() throws {
+        let model = makeModel(totalInFlight: 64, concurrency: 1)
+        for number in 1...200 { try model.submit(Draft(magic: .web, device: number % 40, number: number)) }
+        // All together are one lane to the others.
+        #expect(model.inFlight <= 33)
+        for number in 201...215 { try model.submit(Draft(device: 2, number: number)) }
+        #expect(model.inFlight >= 47)
+    }
+
     // MARK: Shutdown
 
     @Test func `a shutdown ends with RETRY what is not stored, and parks what is stored`() throws {

@@ -50,6 +50,18 @@ import Testing
         #expect(any.addresses(for: try endpoint("http://\(String(repeating: "a", count: 56)).onion/")) == .publicOnly)
     }
 
+    @Test func `the servers with whole names are named by their origins`() {
+        let onion = String(repeating: "a", count: 56) + ".onion"
+        let policy = PushServerPolicy(
+            servers: [.any, .suffix(".push.example"), .name("ntfy.sh"), .name(onion)], ports: [443, 8443],
+            localServers: ["ntfy.lan:443"])
+        #expect(
+            policy.namedOrigins == [
+                "https://ntfy.sh", "https://ntfy.sh:8443", "https://\(onion)", "https://\(onion):8443",
+                "http://\(onion)", "http://\(onion):443", "http://\(onion):8443", "https://ntfy.lan",
+            ])
+    }
+
     @Test func `patterns are any, names and suffixes`() {
         typealias Pattern = PushServerPolicy.Pattern
         #expect(

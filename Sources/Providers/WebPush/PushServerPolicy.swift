@@ -59,6 +59,21 @@ package struct PushServerPolicy: Sendable, Hashable {
         self.localServers = localServers
     }
 
+    /// The largest number of ``namedOrigins``: each takes a lane, and servers without a name need some, too.
+    package static let maximumNamedOrigins = 48
+
+    /// The servers whose whole name the operator has written, as ``PushEndpoint/origin``.
+    package var namedOrigins: Set<String> {
+        let names = servers.flatMap { pattern -> [String] in
+            guard case .name(let name) = pattern else { return [] }
+            let urls = ports.map { "https://\(name):\($0)/" }
+            return name.hasSuffix(".onion")
+                ? urls + (ports + [PushEndpoint.plainPort]).map { "http://\(name):\($0)/" } : urls
+        }
+        let urls = names + localServers.map { "https://\($0)/" }
+        return Set(urls.compactMap { (try? PushEndpoint(Array($0.utf8)[...]))?.origin })
+    }
+
     /// The addresses that may be dialled for an endpoint; `nil` if the node does not deliver to its server.
     package func addresses(for endpoint: PushEndpoint) -> AddressPolicy? {
         if localServers.contains("\(endpoint.host):\(endpoint.port)") { return .any }

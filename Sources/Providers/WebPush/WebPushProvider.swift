@@ -84,6 +84,8 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
         self.loop = loop
     }
 
+    package var pushServers: Set<String>? { policy.namedOrigins }
+
     package func check(_ envelope: Envelope) throws(Rejection) { _ = try access(to: envelope) }
 
     package func attempt(_ envelope: Envelope, expiry: Expiry, number: UInt64, for receiver: any AttemptReceiver) {

@@ -138,6 +138,16 @@ import Tor
         await stage.end()
     }
 
+    @Test func `an independent library makes and opens the vectors of Web Push`() async throws {
+        let checked = try await ChildProcess.output(
+            of: "env",
+            [
+                "PYTHONPATH=.build/python", "/usr/bin/python3", "Tests/System/WebPush/check_vectors.py",
+                "Tests/Conformance/vectors/tnp1.json",
+            ])
+        #expect(checked.text == "4 ok\n")
+    }
+
     /// The oracle in the other direction: what others send, with the node's key.
     @Test func `the simulated push server and phone take what pywebpush sends`() async throws {
         let stage = Stage()

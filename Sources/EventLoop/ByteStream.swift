@@ -54,6 +54,8 @@ package final class ByteStream {
     private var descriptor: Int32
     /// The socket in a simulation, in place of ``descriptor``.
     private var simulated: SimulatedSocket?
+    /// What ALPN would have selected in a simulation.
+    private var simulatedProtocol: String?
     private var tls: TLSSession?
 
     private var readEvent: OpaquePointer?
@@ -468,7 +470,9 @@ package final class ByteStream {
     /// The stream's SSL object; `nil` without TLS.
     package var ssl: OpaquePointer? { tls?.ssl }
     /// The protocol that ALPN selected (RFC 7301); `nil` without TLS or ALPN.
-    package var applicationProtocol: String? { tls.flatMap { TLSContext.negotiatedProtocol(on: $0.ssl) } }
+    package var applicationProtocol: String? {
+        simulatedProtocol ?? tls.flatMap { TLSContext.negotiatedProtocol(on: $0.ssl) }
+    }
 
     /// When the peer's certificate expires, Unix time in seconds; `nil` if the peer presented none.
     package var peerCertificateExpiry: Int64? {
@@ -488,7 +492,10 @@ package final class ByteStream {
     /// Starts TLS: as a client if `host` is given, otherwise as a server.
     private func secure(_ context: TLSContext, verifying host: String?) {
         // A simulation has no TLS: the lengths of its records vary, and would make every run different.
-        guard simulated == nil else { return opened() }
+        if simulated != nil {
+            simulatedProtocol = context.applicationProtocol
+            return opened()
+        }
         guard let tls = TLSSession(context, verifying: host, on: self) else { return end(.tls("out of memory")) }
         self.tls = tls
         state = .handshaking

@@ -17,7 +17,8 @@ package final class TLSContext: @unchecked Sendable {
 
     /// The SSL_CTX.
     package let handle: OpaquePointer
-    private let applicationProtocol: String?
+    /// The preferred protocol of ALPN.
+    let applicationProtocol: String?
     private let fallback: String?
     /// The application protocol as an ALPN list (RFC 7301 §3.1); empty if there is none.
     package let wireProtocols: [UInt8]

@@ -3,7 +3,7 @@
 /// A phone as APNs or FCM know it.
 package struct Device: Sendable {
     /// The push service, and for APNs its environment.
-    package enum Platform: String, Sendable, Hashable {
+    package enum Platform: String, Sendable, Hashable, CaseIterable {
         case apnsProduction, apnsDevelopment, fcm, webPush
     }
 

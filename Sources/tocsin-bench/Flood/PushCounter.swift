@@ -15,7 +15,7 @@ final class PushCounter: Sendable {
     /// The rejections of the push services so far.
     func refusals(by services: SimulatedServices) async -> Refusals {
         var requests: [Device.Platform: Int] = [:]
-        for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm, .webPush] {
+        for platform in Device.Platform.allCases {
             requests[platform] = await services.requests(platform)
         }
         requests[.fcm]? -= await services.accessTokensIssued

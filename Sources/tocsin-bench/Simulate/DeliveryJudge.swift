@@ -132,8 +132,9 @@ final class DeliveryJudge {
             if let answered = record.answered, answered < sent, sent < answered + Self.replayWindow {
                 violated("\(name) was sent again, although the node had read the answer")
             }
-            // Google assigns a new id to each message; Apple's is the node's.
-            if notification.platform != .fcm, record.id != notification.id {
+            // Google and push servers assign a new id to each message; Apple's is the node's.
+            let isOfNode = record.device == .iOS || record.device == .iOSDev
+            if isOfNode, record.id != notification.id {
                 violated("\(name) was delivered again under another apns-id")
             }
             if record.collapseID != notification.collapseID {

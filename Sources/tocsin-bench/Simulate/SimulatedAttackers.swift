@@ -87,19 +87,12 @@ final class SimulatedAttackers: @unchecked Sendable {
     }
 
     private func unknown(_ request: UInt32) -> Submission {
-        let phone = SimulatedPhone(number: 0, magic: [.iOS, .iOSDev, .android][Int(random.next() % 3)], using: &random)
-        let iv = Array("attack".utf8) + (0..<10).map { _ in UInt8(ascii: "a") + UInt8(random.next() % 26) }
-        do {
-            return Submission(
-                request: request,
-                envelope: try Envelope(
-                    magic: phone.magic, deviceToken: phone.deviceToken[...], iv: iv[...],
-                    ciphertext: [UInt8](repeating: 7, count: 32)[...], format: .pipe),
-                acceptQueued: random.happens(perMille: 500))
-        } catch {
-            // An error in this function: the simulation cannot continue.
-            fatalError("made an invalid envelope: \(error)")
-        }
+        let magics = [Magic.iOS, .iOSDev, .android, .web]
+        let phone = SimulatedPhone(number: 0, magic: magics[Int(random.next() % 4)], using: &random)
+        let number = Array("attack".utf8) + (0..<10).map { _ in UInt8(ascii: "a") + UInt8(random.next() % 26) }
+        return Submission(
+            request: request, envelope: phone.envelope(numbered: number, [UInt8](repeating: 7, count: 32)),
+            acceptQueued: random.happens(perMille: 500))
     }
 }
 

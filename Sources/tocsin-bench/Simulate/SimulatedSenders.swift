@@ -64,10 +64,10 @@ final class SimulatedSenders: @unchecked Sendable {
     }
 
     private func ring(_ index: Int, mustArrive: Bool = false) {
-        // Every third phone's sender does not sign, so it may also use the HTTP API.
-        if !mustArrive, index.isMultiple(of: 3), random.happens(perMille: 300) { return ringByHTTP(index) }
-        let envelope = nextEnvelope(to: world.phones[index], mustArrive: mustArrive)
-        let name = String(decoding: envelope.iv, as: UTF8.self)
+        // Every third phone's sender does not sign, so it may also use the HTTP API, which has no Web Push.
+        let mayUseHTTP = index.isMultiple(of: 3) && world.phones[index].magic != .web
+        if !mustArrive, mayUseHTTP, random.happens(perMille: 300) { return ringByHTTP(index) }
+        let (envelope, name) = nextEnvelope(to: world.phones[index], mustArrive: mustArrive)
         let acceptQueued = random.happens(perMille: 700)
         let key = index.isMultiple(of: 3) ? nil : key(of: index)
         let returnsWhenQueued = random.happens(perMille: 500)
@@ -115,8 +115,7 @@ final class SimulatedSenders: @unchecked Sendable {
 
     /// Sends an envelope as Bisq 1 does, which does not send again. With a spool, success means that the node has stored it.
     private func ringByHTTP(_ index: Int) {
-        let envelope = nextEnvelope(to: world.phones[index], isPlain: true)
-        let name = String(decoding: envelope.iv, as: UTF8.self)
+        let (envelope, name) = nextEnvelope(to: world.phones[index], isPlain: true)
         world.judge.made(envelope, named: name)
         waiting += 1
         _ = Task(executorPreference: loop) { [self] in
@@ -144,29 +143,22 @@ final class SimulatedSenders: @unchecked Sendable {
     /// - Parameters:
     ///   - isPlain: whether to leave out what the HTTP API cannot express.
     ///   - mustArrive: whether it neither expires nor is replaced.
-    private func nextEnvelope(to phone: SimulatedPhone, isPlain: Bool = false, mustArrive: Bool = false) -> Envelope {
+    /// - Returns: the envelope and its name.
+    private func nextEnvelope(
+        to phone: SimulatedPhone, isPlain: Bool = false, mustArrive: Bool = false
+    ) -> (Envelope, name: String) {
         lastNumber += 1
         let digits = String(lastNumber)
-        let iv = Array((String(repeating: "0", count: 16 - digits.count) + digits).utf8)
-        let blocks = 1 + Int(random.next() % 40)
-        let ciphertext = (0..<16 * blocks).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        let number = String(repeating: "0", count: SimulatedPhone.numberLength - digits.count) + digits
+        let blocks = 2 + Int(random.next() % 39)
+        let content = (0..<16 * blocks).map { _ in UInt8(truncatingIfNeeded: random.next()) }
         let ttl: UInt32 = [300, 3600, 86_400, Envelope.maximumTTL][Int(random.next() % 4)]
         let collapseID = random.happens(perMille: 200) ? Array("trade-\(random.next() % 3)".utf8)[...] : nil
-        do {
-            if isPlain {
-                return try Envelope(
-                    magic: phone.magic, deviceToken: phone.deviceToken[...], iv: iv[...], ciphertext: ciphertext[...],
-                    format: .pipe)
-            }
-            return try Envelope(
-                magic: phone.magic, deviceToken: phone.deviceToken[...], iv: iv[...], ciphertext: ciphertext[...],
-                ttl: mustArrive ? Envelope.maximumTTL : ttl,
-                priority: random.happens(perMille: 300) ? .conservePower : .immediate,
-                collapseID: mustArrive ? nil : collapseID,
-                format: .pipe)
-        } catch {
-            // An error in this function: the simulation cannot continue.
-            fatalError("made an invalid envelope: \(error)")
-        }
+        if isPlain { return (phone.envelope(numbered: Array(number.utf8), content), number) }
+        let envelope = phone.envelope(
+            numbered: Array(number.utf8), content, ttl: mustArrive ? Envelope.maximumTTL : ttl,
+            priority: random.happens(perMille: 300) ? .conservePower : .immediate,
+            collapseID: mustArrive ? nil : collapseID)
+        return (envelope, number)
     }
 }

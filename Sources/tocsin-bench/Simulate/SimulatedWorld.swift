@@ -52,6 +52,7 @@ final class SimulatedWorld: @unchecked Sendable {
     private static let ports: (production: UInt16, development: UInt16, fcm: UInt16, webPush: UInt16) = (
         2197, 2198, 443, 8443
     )
+    static let pushServer = "https://localhost:\(ports.webPush)"
     private static let topic = "bisqremote.joachimneumann.com"
 
     /// The most connections that the node may have open.
@@ -100,6 +101,9 @@ final class SimulatedWorld: @unchecked Sendable {
             simulation.network.forwards[onion] = (endpoint, { TorCircuit(number: UInt32($0.number)).proxyLine })
             simulation.network.conditions[endpoint] = Self.torConditions
         }
+        // The push server's name, as in device tokens.
+        simulation.network.forwards[.tcp(host: "localhost", port: Self.ports.webPush)] =
+            (Self.endpoint(of: .webPush), { _ in [] })
         simulation.network.observe = { [unowned self] connection, event in
             if connection.endpoint == Self.nodeEndpoint {
                 connections.observe(connection, event)
@@ -151,7 +155,7 @@ final class SimulatedWorld: @unchecked Sendable {
 
     /// Starts the services, the phones and the node.
     func start(phones count: Int) throws {
-        for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm] {
+        for platform in Device.Platform.allCases {
             simulation.network.conditions[Self.endpoint(of: platform)] = Self.serviceConditions
         }
         let endpoints = try perform(on: servicesLoop, in: servicesProcess) { [services] in
@@ -166,7 +170,8 @@ final class SimulatedWorld: @unchecked Sendable {
             }
         }
         for index in 0..<count {
-            let phone = SimulatedPhone(number: index, magic: [.iOS, .android, .iOSDev][index % 3], using: &random)
+            let phone = SimulatedPhone(
+                number: index, magic: [.iOS, .android, .iOSDev, .web][index % 4], using: &random)
             phones.append(phone)
             set(.registered, of: phone.deviceToken, phone.magic)
         }
@@ -184,8 +189,12 @@ final class SimulatedWorld: @unchecked Sendable {
 
     private var configurationText: () -> String = { "" }
 
-    /// The envelope that a notification carries: the iv is the envelope's number.
+    /// The envelope that a notification carries: the iv is the envelope's number; with Web Push, the message's salt.
     private static func name(of notification: ReceivedNotification) -> String {
+        if notification.platform == .webPush {
+            let message = Base64.decode(Array(notification.encrypted.utf8)) ?? []
+            return String(decoding: message.prefix(SimulatedPhone.numberLength), as: UTF8.self)
+        }
         let parts = notification.encrypted.split(separator: "|", omittingEmptySubsequences: false)
         return parts.count > 1 ? String(parts[1]) : notification.encrypted
     }
@@ -396,7 +405,38 @@ struct SimulatedPhone {
     init(number: Int, magic: Magic, using random: inout SimulatedRandomNumbers) {
         self.number = number
         self.magic = magic
-        deviceToken = Array(Hex.encode((0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) }).utf8)
+        let text = Hex.encode((0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) })
+        deviceToken = Array((magic == .web ? "\(SimulatedWorld.pushServer)/push/\(text)" : text).utf8)
+    }
+
+    /// The length of an envelope's number.
+    static let numberLength = 16
+    /// A public key for P-256, as a sender's: nobody opens the messages.
+    private static let senderKey = Array(
+        Base64.decodeURLSafe(
+            Array("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4".utf8)) ?? []
+    )
+
+    /// An envelope for the phone.
+    /// - Parameters:
+    ///   - number: tells envelopes apart; ``numberLength`` characters.
+    ///   - content: what stands for the encrypted notification, a multiple of 16 bytes, and at least 32.
+    func envelope(
+        numbered number: [UInt8], _ content: [UInt8], ttl: UInt32 = Envelope.maximumTTL,
+        priority: DeliveryPriority = .immediate, collapseID: Bytes? = nil
+    ) -> Envelope {
+        let isWeb = magic == .web
+        // The number takes the place of the salt (RFC 8188 §2.1).
+        let header = isWeb ? number + [0, 0, 0x10, 0, UInt8(Self.senderKey.count)] + Self.senderKey : []
+        do {
+            return try Envelope(
+                magic: magic, deviceToken: deviceToken[...], iv: isWeb ? [] : number[...],
+                ciphertext: (header + content)[...], ttl: ttl, priority: priority, collapseID: collapseID, format: .pipe
+            )
+        } catch {
+            // An error in the caller: the simulation cannot continue.
+            fatalError("made an invalid envelope: \(error)")
+        }
     }
 }
 

@@ -9,7 +9,6 @@ final class WeatherStation {
     private let world: SimulatedWorld
     private let attackers: SimulatedAttackers
     private var active: [WeatherEvent] = []
-    private static let platforms: [Device.Platform] = [.apnsProduction, .apnsDevelopment, .fcm]
 
     init(_ world: SimulatedWorld, attackers: SimulatedAttackers) {
         self.world = world
@@ -91,7 +90,7 @@ final class WeatherStation {
 
     /// Makes the world as the active faults say.
     private func refresh() {
-        for platform in Self.platforms {
+        for platform in Device.Platform.allCases {
             world.apply(faults(of: platform), to: platform)
             var conditions = SimulatedWorld.serviceConditions
             if has(.slowNetwork, platform) { conditions.latency = .milliseconds(200)...(.seconds(8)) }

@@ -39,7 +39,7 @@ struct WeatherEvent: CustomStringConvertible {
     }
 
     /// The service that the fault is about.
-    var platform: Device.Platform { [.apnsProduction, .apnsDevelopment, .fcm][Int(choice % 3)] }
+    var platform: Device.Platform { Device.Platform.allCases[Int(choice % UInt64(Device.Platform.allCases.count))] }
 
     /// A duration as days, hours, minutes and seconds.
     static func text(_ duration: Duration) -> String {

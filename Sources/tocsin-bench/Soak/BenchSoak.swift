@@ -100,7 +100,7 @@ private actor Soak {
     private var done = 0
     private var result = SoakResult()
     private var names: [Int] = []
-    private static let platforms: [Device.Platform] = [.apnsProduction, .apnsDevelopment, .fcm, .webPush]
+    private static let platforms = Device.Platform.allCases
 
     init(_ bed: TestBed, connections: Int) {
         self.bed = bed

@@ -10,5 +10,5 @@ struct HostileCircuit {
     /// The envelope to replay.
     var captured: Envelope?
     /// The origin of the server of Web Push, for invented device tokens.
-    var pushServer = ""
+    var pushServer = "https://push.example"
 }

@@ -119,7 +119,7 @@ import Testing
         let envelopes = try envelopes(of: HostileCircuit(kind: .inventedTokens), seconds: 4)
         #expect(envelopes.count == 200)
         #expect(Set(envelopes.map { Array($0.deviceToken) }).count == 200)
-        #expect(Set(envelopes.map(\.magic)) == [.iOS, .android])
+        #expect(Set(envelopes.map(\.magic)) == [.iOS, .android, .web])
     }
 
     @Test func `a replay sends the same envelope fifty times per second`() throws {

@@ -14,15 +14,8 @@ extension DeliveryCore {
     /// spool.
     mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
         pending.phase = .active
-        // Another push server may have got the lane since.
-        if let envelope = pending.envelope, routes.routes[pending.route].magic == .web {
-            switch webRoute(of: envelope, app: routes.routes[pending.route].app, at: now.monotonic) {
-            case .found(let route): pending.route = route
-            case .notConfigured: break
-            case .noLane:
-                return pending.row == nil
-                    ? finish(pending, Self.busy, now) : park(pending, for: .seconds(1), Self.busy, now)
-            }
+        if let envelope = pending.envelope, envelope.isForPushEndpoint, !findLane(for: pending, envelope, now) {
+            return
         }
         let route = pending.route
         guard lanes[route] != nil, pending.isInMemory else {
@@ -33,6 +26,26 @@ extension DeliveryCore {
         pending.isDelivering = true
         pending.search.begin(at: tokens[routes.app(of: route)]?[pending.token].environment)
         advance(pending, now)
+    }
+
+    /// Finds the lane of an envelope's push server: another server may have got the former lane, or a reload may have
+    /// added Web Push.
+    /// - Returns: `false` if all lanes carry envelopes of other servers, so that the envelope ends or waits.
+    private mutating func findLane(for pending: PendingEnvelope, _ envelope: Envelope, _ now: ClockReading) -> Bool {
+        let app = routes.routes[pending.route].app
+        guard platform(of: envelope, app: app) == .web else { return true }
+        switch webRoute(of: envelope, app: app, at: now.monotonic) {
+        case .found(let route): pending.route = route
+        case .notConfigured: break
+        case .noLane:
+            if pending.row == nil {
+                finish(pending, Self.busy, now)
+            } else {
+                park(pending, for: .seconds(1), Self.busy, now)
+            }
+            return false
+        }
+        return true
     }
 
     /// Makes the next attempt, unless the envelope has to end or to wait.

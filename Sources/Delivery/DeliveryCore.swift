@@ -125,12 +125,12 @@ struct DeliveryCore: ~Copyable {
         return routes.number(app: app, magic: platform) ?? 0
     }
 
-    /// The platform that delivers an envelope: Web Push also for a push endpoint under the magic `android`, as long as the
-    /// app has Web Push (PROTOCOL §15).
+    /// The platform that delivers an envelope: Web Push also for a push endpoint under the magic `android`, as long as this
+    /// node itself delivers to the app's push servers (PROTOCOL §15). An upstream node decides for itself.
     func platform(of envelope: Envelope, app: String) -> Magic {
-        guard envelope.isForPushEndpoint, let first = routes.number(app: app, magic: .web), lanes[first] != nil else {
-            return envelope.magic
-        }
+        guard envelope.magic == .android, envelope.isForPushEndpoint, let first = routes.number(app: app, magic: .web),
+            lanes[first] != nil, origins[routes.app(of: first)] != nil
+        else { return envelope.magic }
         return .web
     }
 
@@ -349,14 +349,21 @@ struct DeliveryCore: ~Copyable {
     }
 
     /// Whether memory has room for one more envelope of this route. A lane may hold only as many envelopes as it leaves
-    /// free for other lanes, so that a hanging lane cannot take all the room. To Apple and Google, all push servers of an
-    /// app are one lane.
+    /// free for other lanes, so that a hanging lane cannot take all the room. The push servers of an app are one lane to
+    /// Apple and Google, and share its room: those that the operator has not named leave some to the named ones.
     func hasRoom(for route: RouteTable.Number) -> Bool {
         let left = limits.totalInFlight - (inFlight - schedule.storing - rejected.count)
-        let web = routes.routes[route].magic == .web ? webInFlight[routes.app(of: route)] : 0
-        return left > 0 && inFlightByRoute[route] + web <= left
+        guard left > 0 else { return false }
+        let app = routes.app(of: route)
+        guard routes.routes[route].magic == .web, let servers = origins[app] else {
+            return inFlightByRoute[route] <= left
+        }
+        let isNamed = servers.isNamed(
+            route - (routes.numbers(app: routes.routes[route].app, magic: .web).first ?? route))
+        return inFlightByRoute[route] + webInFlight[app] * (isNamed ? 1 : 2) <= left
     }
 
+    /// Counts an envelope that begins or ends to use a lane.
     mutating func countInFlight(on route: RouteTable.Number, _ change: Int) {
         inFlightByRoute[route] += change
         if routes.routes[route].magic == .web { webInFlight[routes.app(of: route)] += change }

@@ -40,6 +40,9 @@ struct OriginLanes {
         lastUse = Array(repeating: 0, count: count)
     }
 
+    /// Whether a lane serves a server that the operator has named.
+    func isNamed(_ lane: Int) -> Bool { origins[lane].map(named.contains) ?? false }
+
     /// Finds the lane of a server, or gives it one.
     /// - Parameter use: what a lane has to do.
     mutating func lane(of origin: String, use: (Int) -> Use) -> Lane {
@@ -48,7 +51,7 @@ struct OriginLanes {
             lastUse[lane] = uses
             return .kept(lane)
         }
-        let others = origins.indices.filter { lane in origins[lane].map { !named.contains($0) } ?? false }
+        let others = origins.indices.filter { origins[$0] != nil && !isNamed($0) }
         let mayTakeFree = named.contains(origin) || others.count < origins.count - named.count
         let candidates = others + (mayTakeFree ? origins.indices.filter { origins[$0] == nil } : [])
         let usable = candidates.map { (lane: $0, use: use($0).rawValue, lastUse: lastUse[$0]) }

@@ -11,6 +11,8 @@ extension Configuration {
         package var policy: PushServerPolicy
         /// Whom the push servers may contact: a `mailto:` or `https:` URI.
         package var contact: String
+        /// The text before the first `|` of notifications for Android phones, for an app without `[app.fcm]`.
+        package var messageMagic: String
         /// What phones show for notifications that are not encrypted for Web Push.
         package var notice: String
         /// The file of the node's key for VAPID; `nil` for one in the state directory.
@@ -34,7 +36,7 @@ extension Configuration {
         "ntfy.sh",
     ]
 
-    static func web(_ app: TableReader, app name: String, paths: PathResolver) throws -> Web? {
+    static func web(_ app: TableReader, paths: PathResolver) throws -> Web? {
         let table = try app.table(
             "web",
             "The app on phones without Google's services (UnifiedPush) and in browsers: Web Push; see web-push.md. The node sends requests to servers that its senders name: keep `servers` as short as you can."
@@ -73,12 +75,17 @@ extension Configuration {
                 "names \(policy.namedOrigins.count) servers with their ports, at most "
                     + "\(PushServerPolicy.maximumNamedOrigins): write *.NAME for several of one domain")
         }
+        let notice = try table.string(
+            "notice", default: "Open the desktop app",
+            "What phones show that were paired as `android|…` with a push endpoint: their notifications have no content. The push server can read it. 1 to 200 bytes"
+        )
+        guard (1...200).contains(notice.utf8.count) else { throw table.problem("notice", "must have 1 to 200 bytes") }
         return Web(
             policy: policy, contact: contact,
-            notice: try table.string(
-                "notice", expected: "a text",
-                "What phones show that were paired as `android|…` with a push endpoint: their notifications have no content. If not set: the name of the app, and `: open the app`"
-            ) ?? "\(name): open the app",
+            messageMagic: try messageMagic(
+                table, default: "BisqMessageAndroid",
+                "For an app without `[app.fcm]`: the text before the first `|` of what desktops send to Android phones by HTTP"
+            ), notice: notice,
             keyFile: try table.string(
                 "key_file", expected: "a file",
                 "Key by which push servers recognise the node (VAPID, RFC 8292): P-256 in PEM form, mode 600, made if the file does not exist. If not set: `vapid.pem` in `node.state`. All nodes of a cluster need the same"

@@ -797,7 +797,7 @@ package struct Configuration: Sendable {
                 paths.absolute(file)
             )
         }
-        app.web = try web(table, app: name, paths: paths)
+        app.web = try web(table, paths: paths)
         app.upstream = try upstream(table, paths: paths)
         try table.finish()
         guard app.apns != nil || app.fcm != nil || app.web != nil || app.upstream != nil else {
@@ -932,12 +932,11 @@ package struct Configuration: Sendable {
         return topic
     }
 
-    private static func messageMagic(
-        _ table: TableReader, _ key: String = "message_magic", default standard: String
+    static func messageMagic(
+        _ table: TableReader, _ key: String = "message_magic", default standard: String,
+        _ help: String = "Text before the first `|` of the payload of a `pipe` app; letters and digits"
     ) throws -> String {
-        let magic = try table.string(
-            key, default: standard,
-            "Text before the first `|` of the payload of a `pipe` app; letters and digits")
+        let magic = try table.string(key, default: standard, help)
         guard magic.utf8.count <= 64, magic.allSatisfy(\.isASCIILetterOrDigit) else {
             throw table.problem(key, "must be at most 64 ASCII letters and digits")
         }

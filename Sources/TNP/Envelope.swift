@@ -19,6 +19,11 @@ public enum Magic: String, Sendable, CaseIterable {
     /// Whether this is one of Apple's environments.
     package var isApple: Bool { self == .iOS || self == .iOSDev }
 
+    /// Whether this device token is a push endpoint under this magic.
+    func isForPushEndpoint(_ deviceToken: some Sequence<UInt8>) -> Bool {
+        self == .web || (self == .android && deviceToken.starts(with: PushEndpoint.secureScheme.utf8))
+    }
+
     init?(_ bytes: UnsafeRawBufferPointer) {
         for magic in Magic.allCases where magic.withName({ $0.elementsEqual(bytes) }) {
             self = magic
@@ -105,9 +110,7 @@ public struct Envelope: Sendable, Redacted {
     package var uniquePart: Bytes { magic == .web ? ciphertext : iv }
     /// Whether the device token is a push endpoint: always with `web`, and with `android` in a pairing token that somebody
     /// made by hand for a phone without Google's services (PROTOCOL §15).
-    package var isForPushEndpoint: Bool {
-        magic == .web || (magic == .android && deviceToken.starts(with: PushEndpoint.secureScheme.utf8))
-    }
+    package var isForPushEndpoint: Bool { magic.isForPushEndpoint(deviceToken) }
     /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
     public var collapseID: Bytes? { fields.collapseID.map { bytes[$0.range] } }
     /// The signature under the sender key; `nil` if the envelope is unsigned. It covers the ``digest``.

@@ -24,6 +24,9 @@ public struct HandleRequest: Sendable, Redacted {
         /// ``maximumSenderKeys``. Without any, whoever has the handle may.
         public var senderKeys: [[UInt8]]
 
+        /// Whether the device token is a push endpoint, also under the magic `android` (PROTOCOL §15).
+        package var isForPushEndpoint: Bool { magic.isForPushEndpoint(deviceToken) }
+
         /// The most sender keys of a handle.
         public static let maximumSenderKeys = 8
 

@@ -75,7 +75,8 @@ extension Intake {
             try admission.checkCircuit(circuit, at: now)
             if case .register(let name, _, let registration) = request.action {
                 guard let named = rules.app(named: name[...]) else { throw Refusal(Rejection(.unknownApp).outcome) }
-                guard rules.routes.contains("\(named.name)/\(registration.magic.rawValue)") else {
+                let platforms = registration.isForPushEndpoint ? [registration.magic, .web] : [registration.magic]
+                guard platforms.contains(where: { rules.routes.contains("\(named.name)/\($0.rawValue)") }) else {
                     throw Refusal(Rejection(.platformNotConfigured).outcome)
                 }
                 app = named.name

@@ -503,9 +503,20 @@ final class NodeMetrics {
     private func provider(of route: Route) -> [(String, String)] {
         [
             ("app", route.app),
-            ("provider", relayed.contains(route) ? "upstream" : route.magic == .android ? "fcm" : "apns"),
+            ("provider", relayed.contains(route) ? "upstream" : route.magic.provider),
             ("environment", route.magic == .iOSDev ? "development" : "production"),
         ]
+    }
+}
+
+extension Magic {
+    /// The name in metrics of the push service.
+    fileprivate var provider: String {
+        switch self {
+        case .iOS, .iOSDev: "apns"
+        case .android: "fcm"
+        case .web: "web"
+        }
     }
 }
 

@@ -55,7 +55,7 @@ struct PhoneCheck {
         let reason = OutcomeText(outcome).reason
         return switch (outcome.kind, outcome.reason) {
         case (.delivered, _), (.queued, _):
-            finding(.ok, "accepted by \(pairing.magic == .android ? "Google" : "Apple"): look at the phone")
+            finding(.ok, "accepted by the push service: look at the phone")
         case (.rejected, .senderKeyRequired), (.rejected, .senderKeyMismatch):
             finding(
                 .warning,

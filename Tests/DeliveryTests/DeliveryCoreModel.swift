@@ -585,6 +585,11 @@ final class DeliveryCoreModel {
         }
         if core.envelopes.count != core.byDigest.count { report("envelopes and digests do not match") }
         if core.inFlightByRoute != byRoute { report("the counts by route are wrong") }
+        var web = [Int](repeating: 0, count: core.webInFlight.count)
+        for (route, count) in byRoute.enumerated() where core.routes.routes[route].magic == .web {
+            web[core.routes.app(of: route)] += count
+        }
+        if core.webInFlight != web { report("the counts of Web Push are wrong") }
         let expected = Census(
             inMemory: core.inFlight, storing: core.schedule.storing, lookingUp: tasks.count(where: \.isLookUp),
             queued: core.lanes.reduce(0) { $0 + ($1?.queue.count ?? 0) }, attempting: attempts.count,

@@ -1,8 +1,12 @@
 // Shows what arrives. The browser has decrypted it (RFC 8291); the text is the JSON of the desktop.
 addEventListener("push", event => event.waitUntil(receive(event.data)));
 
+function content(data) {
+  try { return data.json(); } catch { return {title: "Notification", message: "Open the desktop app"}; }
+}
+
 async function receive(data) {
-  const {type, title, message = ""} = data.json();
+  const {type, title, message = ""} = content(data);
   if (type === "ERASE") {
     // The desktop has ended the pairing: its push server answers that this browser is gone.
     return (await registration.pushManager.getSubscription())?.unsubscribe();

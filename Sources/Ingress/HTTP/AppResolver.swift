@@ -27,7 +27,9 @@ package struct AppResolver: Sendable {
             App(
                 name: app.name, format: app.format,
                 appleMagic: (app.apns?.profile.messageMagic ?? app.upstream?.appleMagic).map { Array($0.utf8) },
-                googleMagic: (app.fcm?.profile.messageMagic ?? app.upstream?.googleMagic).map { Array($0.utf8) })
+                googleMagic: (app.fcm?.profile.messageMagic ?? app.upstream?.googleMagic ?? app.web?.messageMagic).map {
+                    Array($0.utf8)
+                })
         }
     }
 

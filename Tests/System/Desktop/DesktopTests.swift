@@ -71,20 +71,28 @@ import Testing
         let server = try PushServerProcess(in: setup.stage.directory)
         defer { server.end() }
         let port = try await server.keys().port
-        try await setup.stage.deliver(toPushServerAt: port)
+        // Also where the app has no Google.
+        let text = try String(contentsOfFile: "\(setup.stage.directory)/tocsin.toml", encoding: .utf8)
+        let google = "[app.fcm]\nservice_account_file = \"service-account.json\"\n[app.web]"
+        try #require(text.contains(google))
+        try await setup.stage.reload(
+            Stage.delivering(text, toPushServerAt: port).replacing(google, with: "[app.web]"))
         func send(_ url: String, _ title: String) async throws -> String {
             try await setup.send(
                 pairing: "android|Fairphone 5|0123456789abcdef0123456789abcdef|\(url)", "TRADE", title, "text"
             ).text
         }
         #expect(try await send("https://localhost:\(port)/topic/201", "First") == "success\n")
-        #expect(try await send("https://localhost:\(port)/topic/200?up=1&x=%7C", "Second") != "success\n")
-        #expect(try await send("https://localhost:\(port)/other/200", "Third") == "success\n")
-        #expect(try await send("https://push.example/topic/201", "Fourth") != "success\n")
+        #expect(try await send("https://localhost:\(port)/%7Ctopic/200", "Second") == "success\n")
+        // The query could make the push server send mail.
+        let refused = try await send("https://localhost:\(port)/topic/201?email=a@b.example", "Third")
+        #expect(refused.contains("query"), "\(refused)")
+        let other = try await send("https://push.example/topic-of-mine/201", "Fourth")
+        #expect(other.contains("does not deliver to this push server"), "\(other)")
         #expect(try await send("https://localhost:\(port)/topic/410", "Fifth") != "success\n")
         let requests = try server.requests
-        #expect(requests.filter { $0.error == nil }.map(\.path) == ["/topic/201", "/other/200", "/topic/410"])
-        #expect(requests.allSatisfy { $0.text == "bisq: open the app" && $0.encoding == nil })
+        #expect(requests.map(\.path) == ["/topic/201", "/%7Ctopic/200", "/topic/410"])
+        #expect(requests.allSatisfy { $0.error == nil && $0.text == "Open the desktop app" && $0.encoding == nil })
         #expect(requests.allSatisfy { $0.urgency == "high" && $0.topic == nil })
         await setup.end()
     }

@@ -80,7 +80,7 @@ extension Stage {
     {
         let servers = onions ? "\nservers = [\"*.onion\"]" : ""
         return configuration.replacing(
-            /local_servers = .*\ntrust_file = .*/,
+            /local_servers = [^\n]+\ntrust_file = [^\n]+/,
             with: "local_servers = [\"localhost:\(port)\"]\ntrust_file = \"push.pem\"\(servers)")
     }
 }

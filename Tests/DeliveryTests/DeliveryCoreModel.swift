@@ -586,7 +586,7 @@ final class DeliveryCoreModel {
         if core.envelopes.count != core.byDigest.count { report("envelopes and digests do not match") }
         if core.inFlightByRoute != byRoute { report("the counts by route are wrong") }
         var web = [Int](repeating: 0, count: core.webInFlight.count)
-        for (route, count) in byRoute.enumerated() where core.routes.routes[route].magic == .web {
+        for (route, count) in byRoute.enumerated() where count > 0 && core.routes.routes[route].magic == .web {
             web[core.routes.app(of: route)] += count
         }
         if core.webInFlight != web { report("the counts of Web Push are wrong") }

@@ -9,6 +9,14 @@ package enum P256 {
     /// Length of a private key in bytes.
     package static let privateKeyLength = 32
 
+    /// A random key, which the caller frees. Fails only without memory or random bytes, where the process cannot go on.
+    static func randomKey() -> (key: OpaquePointer, publicKey: [UInt8]) {
+        guard let key = cssl_ec_p256_key(), let publicKey = publicKey(of: key) else {
+            fatalError("OpenSSL cannot make a P-256 key: \(openSSLReason())")
+        }
+        return (key, publicKey)
+    }
+
     /// A private key. Prints as `<redacted>`.
     package final class PrivateKey: @unchecked Sendable, Redacted {
         // Unchecked: the EVP_PKEY does not change after init, and OpenSSL counts its references atomically.
@@ -18,10 +26,7 @@ package enum P256 {
 
         /// Creates a random key.
         package init() {
-            guard let key = cssl_ec_p256_key(), let publicKey = P256.publicKey(of: key) else {
-                fatalError("OpenSSL cannot make a P-256 key: \(openSSLReason())")
-            }
-            (self.key, self.publicKey) = (key, publicKey)
+            (key, publicKey) = P256.randomKey()
         }
 
         /// Creates the key with this private and public part; `nil` if they do not belong together.

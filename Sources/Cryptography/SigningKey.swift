@@ -52,8 +52,7 @@ package final class SigningKey: @unchecked Sendable, Redacted {
 
     /// Creates a random key for ES256.
     package static func randomP256() -> SigningKey {
-        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL cannot make a P-256 key: \(openSSLReason())") }
-        return SigningKey(owning: key, algorithm: .es256)
+        SigningKey(owning: P256.randomKey().key, algorithm: .es256)
     }
 
     deinit { EVP_PKEY_free(key) }

@@ -6,7 +6,8 @@ import Cryptography
 extension SigningKey {
     /// A new random key.
     package static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
-        let key = algorithm == .es256 ? cssl_ec_p256_key() : cssl_rsa_2048_key()
+        if algorithm == .es256 { return randomP256() }
+        let key = cssl_rsa_2048_key()
         defer { EVP_PKEY_free(key) }
         guard let key, let made = try? SigningKey(pem: Cryptography.pem(ofPrivateKey: key), algorithm: algorithm)
         else { fatalError("OpenSSL cannot generate a key: \(openSSLReason())") }

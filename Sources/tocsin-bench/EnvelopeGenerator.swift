@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import Simulator
 import TNP
 
 /// Generates distinct envelopes: iv and ciphertext begin with a counter.
@@ -42,32 +43,33 @@ struct EnvelopeGenerator {
         bytes.append(
             contentsOf: repeatElement(
                 UInt8(truncatingIfNeeded: counter.value), count: ciphertextLength - HexCounter.digits))
-        do {
-            return try Envelope(
+        return Self.valid { () throws(Rejection) in
+            try Envelope(
                 magic: magic, deviceToken: knownDevice(magic) ?? bytes[..<iv], iv: bytes[iv..<ciphertext],
                 ciphertext: bytes[ciphertext...], format: .pipe)
-        } catch {
-            // An error in this function or in --ciphertext: the benchmark cannot continue.
-            fatalError("generated an invalid envelope: \(error)")
         }
     }
 
-    /// A message with the header of RFC 8291, whose salt is the counter; a push server cannot see that nobody can open it.
+    /// A message whose salt is the counter.
     private func nextByWebPush() -> Envelope {
-        var message: [UInt8] = []
-        counter.append(to: &message, times: 1)
-        message += [0, 0, 0x10, 0, UInt8(P256.publicKeyLength)] + Self.senderKey
-        message.append(
-            contentsOf: repeatElement(UInt8(truncatingIfNeeded: counter.value), count: ciphertextLength))
-        do {
-            return try Envelope(
+        var salt: [UInt8] = []
+        counter.append(to: &salt, times: 1)
+        let message = WebPushContent.imitation(
+            salt: salt, Array(repeating: UInt8(truncatingIfNeeded: counter.value), count: ciphertextLength))
+        return Self.valid { () throws(Rejection) in
+            try Envelope(
                 magic: .web, deviceToken: knownDevice(.web) ?? [], iv: [], ciphertext: message[...], format: .pipe)
-        } catch {
-            fatalError("generated an invalid envelope: \(error)")
         }
     }
 
-    private static let senderKey = P256.PrivateKey().publicKey
+    private static func valid(_ make: () throws(Rejection) -> Envelope) -> Envelope {
+        do throws(Rejection) {
+            return try make()
+        } catch {
+            // An error in this file or in --ciphertext: the benchmark cannot continue.
+            fatalError("generated an invalid envelope: \(error)")
+        }
+    }
 
     private func knownDevice(_ magic: Magic) -> ArraySlice<UInt8>? {
         guard let devices = tokens?[magic] else { return nil }

@@ -3,7 +3,8 @@
 import Cryptography
 import Glibc
 
-/// A node's key for VAPID (RFC 8292): it tells push servers which node sends, and whom they may contact.
+/// A node's key for VAPID (RFC 8292). The node signs its requests with it, so that push servers recognise the node and
+/// learn whom to contact.
 package struct VAPIDKey: Sendable {
     private let key: SigningKey
     /// A `mailto:` or `https:` URI (RFC 8292 §2.1).

@@ -411,12 +411,6 @@ struct SimulatedPhone {
 
     /// The length of an envelope's number.
     static let numberLength = 16
-    /// A public key for P-256, as a sender's: nobody opens the messages.
-    private static let senderKey = Array(
-        Base64.decodeURLSafe(
-            Array("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4".utf8)) ?? []
-    )
-
     /// An envelope for the phone.
     /// - Parameters:
     ///   - number: tells envelopes apart; ``numberLength`` characters.
@@ -426,12 +420,12 @@ struct SimulatedPhone {
         priority: DeliveryPriority = .immediate, collapseID: Bytes? = nil
     ) -> Envelope {
         let isWeb = magic == .web
-        // The number takes the place of the salt (RFC 8188 §2.1).
-        let header = isWeb ? number + [0, 0, 0x10, 0, UInt8(Self.senderKey.count)] + Self.senderKey : []
+        // The number takes the place of the salt.
+        let ciphertext = isWeb ? WebPushContent.imitation(salt: number, content) : content
         do {
             return try Envelope(
                 magic: magic, deviceToken: deviceToken[...], iv: isWeb ? [] : number[...],
-                ciphertext: (header + content)[...], ttl: ttl, priority: priority, collapseID: collapseID, format: .pipe
+                ciphertext: ciphertext[...], ttl: ttl, priority: priority, collapseID: collapseID, format: .pipe
             )
         } catch {
             // An error in the caller: the simulation cannot continue.

@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser-dev libsqlite3-dev \
-  libqrencode-dev libpng-dev libhiredis-dev libjemalloc-dev pkg-config
+  libqrencode-dev libpng-dev libhiredis-dev libseccomp-dev libjemalloc-dev pkg-config
 RUNTIME := tor
 # The engine of a cluster, for tests.
 ENGINE := redis-tools

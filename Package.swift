@@ -41,6 +41,9 @@ let package = Package(
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
+        // Linux's own interfaces, for which glibc has no wrapper that Swift can call.
+        .systemLibrary(name: "CLinux"),
+        .systemLibrary(name: "CSeccomp", pkgConfig: "libseccomp", providers: [.apt(["libseccomp-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
 
         .target(name: "Time", swiftSettings: ours),
@@ -120,6 +123,14 @@ let package = Package(
                 .product(name: "TOMLKit", package: "TOMLKit"), .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
+        .target(name: "Confinement", dependencies: ["CLinux", "CSeccomp"], swiftSettings: ours),
+        .target(
+            name: "KeyHolder",
+            dependencies: [
+                "NodeConfiguration", "Providers", "Confinement", "Cryptography", "Time", "CLinux",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: ours),
         .target(
             name: "Ingress",
             dependencies: [
@@ -147,7 +158,7 @@ let package = Package(
                 .product(name: "DequeModule", package: "swift-collections"),
                 "TNP", "EventLoop", "HTTP2", "Providers", "Sender", "Admission", "Delivery", "Cryptography", "Tables",
                 "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
-                "Cluster", "Handles", "Redis", "Store",
+                "Cluster", "Handles", "Redis", "Store", "KeyHolder", "Confinement",
                 "TocsinClient", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
@@ -169,6 +180,8 @@ let package = Package(
             name: "tocsin",
             dependencies: [
                 "TocsinNode", "TocsinClient", "Simulator", "QRCode", "Store", "Tor", "Console", "Admission",
+                "KeyHolder",
+                "Confinement",
                 "NodeConfiguration", "Diagnostics", "EventLoop", "TNP", "Cryptography", "Time",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -201,8 +214,11 @@ let package = Package(
             name: "ClusterTests",
             dependencies: ["Admission", "Cluster", "Cryptography", "EventLoop", "Redis", "Simulator", "TNP", "Time"],
             swiftSettings: ours),
+        .testTarget(
+            name: "ConfinementTests", dependencies: ["CLinux", "Confinement", "Simulator"], swiftSettings: ours),
         .testTarget(name: "ConsoleTests", dependencies: ["Console", "tocsin"], swiftSettings: ours),
-        .testTarget(name: "CryptographyTests", dependencies: ["Cryptography", "Simulator"], swiftSettings: ours),
+        .testTarget(
+            name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "Simulator"], swiftSettings: ours),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
@@ -232,6 +248,12 @@ let package = Package(
             dependencies: [
                 "Admission", "Cryptography", "EventLoop", "HTTP1", "Ingress", "NodeConfiguration", "TNP", "Time",
                 "TocsinNode", "TestSupport",
+            ], swiftSettings: ours),
+        .testTarget(
+            name: "KeyHolderTests",
+            dependencies: [
+                "Confinement", "Cryptography", "EventLoop", "KeyHolder", "NodeConfiguration", "Providers", "Simulator",
+                "Time",
             ], swiftSettings: ours),
         .testTarget(
             name: "NodeConfigurationTests",
@@ -273,8 +295,9 @@ let package = Package(
         .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
-                "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "Handles", "NodeConfiguration",
-                "Prometheus", "Providers", "Redis", "Simulator", "TNP", "TestSupport", "Time", "TocsinNode", "Tor",
+                "Admission", "Cluster", "Confinement", "Cryptography", "Delivery", "EventLoop", "Handles",
+                "NodeConfiguration", "Prometheus", "Providers", "Redis", "Simulator", "TNP", "TestSupport", "Time",
+                "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
@@ -292,11 +315,12 @@ let package = Package(
             dependencies: [
                 "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics", "EventLoop", "Ingress",
                 "NodeConfiguration", "Providers", "Simulator", "Store", "TNP", "Time", "TocsinClient", "TocsinNode",
-                "Tor", "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "Confinement", "Tor", "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",
             ], path: "Tests/System",
             exclude: [
-                "Allocations/counter.c", "Browser/browse.py", "Browser/terminal.py", "Desktop/BisqDesktop.java",
+                "Allocations/counter.c", "Isolation/attacker.c", "Browser/browse.py", "Browser/terminal.py",
+                "Desktop/BisqDesktop.java",
                 "Operations", "Package",
             ], swiftSettings: ours),
     ]

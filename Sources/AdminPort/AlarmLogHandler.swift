@@ -13,6 +13,11 @@ package final class AlarmLog: Sendable {
 
     /// The alarms, latest first.
     package var alarms: [NodeSnapshot.Alarm] { recent.withLock(\.alarms) }
+
+    /// Records an alarm that another process has logged.
+    package func record(_ level: String, _ text: String, details: [(name: String, value: String)]) {
+        recent.withLock { $0.record(level, text, details: details, at: UnixTime.now) }
+    }
 }
 
 /// A log handler that forwards every message to another handler and records messages from level `warning` up in an

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <stdlib.h>
+
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
@@ -73,3 +75,88 @@ static inline void cssl_ctx_set_safe_options(SSL_CTX *ctx) {
 
 // Deprecated in OpenSSL 3.0, and the only way to replace the source of random bytes in all of its functions.
 static inline int cssl_take_random(const RAND_METHOD *method) { return RAND_set_rand_method(method); }
+
+// A key whose private half is elsewhere: OpenSSL calls `sign` in place of its own private operation. `padding` is one of
+// RSA's, or 0 for ECDSA. It returns the length of the signature in `out`, or -1. Deprecated in OpenSSL 3.0, whose
+// replacement is a provider with key management of its own.
+typedef int (*cssl_sign_function)(
+    void *context, int padding, const unsigned char *in, size_t length, unsigned char *out, size_t capacity);
+struct cssl_external {
+    cssl_sign_function sign;
+    void (*release)(void *);
+    void *context;
+};
+static void cssl_external_free(void *parent, void *pointer, CRYPTO_EX_DATA *data, int index, long number, void *argument) {
+    struct cssl_external *external = (struct cssl_external *)pointer;
+    (void)parent, (void)data, (void)index, (void)number, (void)argument;
+    if (external) external->release(external->context);
+    free(external);
+}
+static inline int cssl_external_index(int type) {
+    static int indices[2] = { -1, -1 };
+    int *index = &indices[type == CRYPTO_EX_INDEX_RSA];
+    if (*index < 0) *index = CRYPTO_get_ex_new_index(type, 0, NULL, NULL, NULL, cssl_external_free);
+    return *index;
+}
+static int cssl_external_rsa_sign(int length, const unsigned char *in, unsigned char *out, RSA *key, int padding) {
+    struct cssl_external *external = (struct cssl_external *)RSA_get_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_RSA));
+    return external ? external->sign(external->context, padding, in, (size_t)length, out, (size_t)RSA_size(key)) : -1;
+}
+static int cssl_external_ecdsa_sign(
+    int type, const unsigned char *digest, int length, unsigned char *out, unsigned int *outLength, const BIGNUM *kinv,
+    const BIGNUM *r, EC_KEY *key) {
+    struct cssl_external *external =
+        (struct cssl_external *)EC_KEY_get_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_EC_KEY));
+    (void)type, (void)kinv, (void)r;
+    int count = external
+        ? external->sign(external->context, 0, digest, (size_t)length, out, (size_t)ECDSA_size(key)) : -1;
+    *outLength = count > 0 ? (unsigned int)count : 0;
+    return count > 0;
+}
+static inline EVP_PKEY *cssl_external_rsa(RSA *public, struct cssl_external *external) {
+    static RSA_METHOD *method = NULL;
+    if (!method && (method = RSA_meth_dup(RSA_PKCS1_OpenSSL()))) RSA_meth_set_priv_enc(method, cssl_external_rsa_sign);
+    RSA *key = RSA_new();
+    EVP_PKEY *made = EVP_PKEY_new();
+    if (public && method && key && made && RSA_set_method(key, method)
+        && RSA_set0_key(key, BN_dup(RSA_get0_n(public)), BN_dup(RSA_get0_e(public)), NULL)
+        && RSA_set_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_RSA), external) && EVP_PKEY_assign_RSA(made, key))
+        return made;
+    RSA_free(key);
+    EVP_PKEY_free(made);
+    return NULL;
+}
+static inline EVP_PKEY *cssl_external_ec(const EC_KEY *public, struct cssl_external *external) {
+    static EC_KEY_METHOD *method = NULL;
+    if (!method && (method = EC_KEY_METHOD_new(EC_KEY_OpenSSL())))
+        EC_KEY_METHOD_set_sign(method, cssl_external_ecdsa_sign, NULL, NULL);
+    EC_KEY *key = EC_KEY_new();
+    EVP_PKEY *made = EVP_PKEY_new();
+    if (public && method && key && made && EC_KEY_set_group(key, EC_KEY_get0_group(public))
+        && EC_KEY_set_public_key(key, EC_KEY_get0_public_key(public)) && EC_KEY_set_method(key, method)
+        && EC_KEY_set_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_EC_KEY), external)
+        && EVP_PKEY_assign_EC_KEY(made, key))
+        return made;
+    EC_KEY_free(key);
+    EVP_PKEY_free(made);
+    return NULL;
+}
+// NULL if the key is neither RSA nor ECDSA; then the context is not taken.
+static inline EVP_PKEY *cssl_external_key(
+    EVP_PKEY *public, cssl_sign_function sign, void (*release)(void *), void *context) {
+    struct cssl_external *external = (struct cssl_external *)malloc(sizeof *external);
+    EVP_PKEY *key = NULL;
+    if (!external) return NULL;
+    external->sign = sign;
+    external->release = release;
+    external->context = context;
+    switch (EVP_PKEY_get_base_id(public)) {
+    case EVP_PKEY_RSA: key = cssl_external_rsa((RSA *)EVP_PKEY_get0_RSA(public), external); break;
+    case EVP_PKEY_EC: key = cssl_external_ec(EVP_PKEY_get0_EC_KEY(public), external); break;
+    }
+    if (!key) free(external);
+    return key;
+}
+static inline int cssl_set_rsa_padding(EVP_PKEY_CTX *context, int padding) {
+    return EVP_PKEY_CTX_set_rsa_padding(context, padding);
+}

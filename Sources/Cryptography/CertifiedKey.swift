@@ -4,24 +4,97 @@ import COpenSSL
 
 /// A certificate with its chain and private key, for TLS. Prints as `<redacted>`.
 package struct CertifiedKey: Sendable, Redacted {
+    /// Where the private key is.
+    package enum PrivateKey: Sendable {
+        /// Here, in PEM form.
+        case pem(SecretBytes)
+        /// In another process.
+        case remote(any RemoteKey)
+    }
+
     /// The leaf certificate followed by its issuers, in PEM form.
     package let certificates: [UInt8]
-    /// The private key in PEM form.
-    package let privateKey: SecretBytes
+    package let privateKey: PrivateKey
     /// When the leaf certificate expires, Unix time in seconds.
     package let notAfter: Int64
 
     /// A certified key from its parts.
-    package init(certificates: [UInt8], privateKey: SecretBytes, notAfter: Int64) {
+    package init(certificates: [UInt8], privateKey: PrivateKey, notAfter: Int64) {
         self.certificates = certificates
         self.privateKey = privateKey
         self.notAfter = notAfter
     }
 
+    /// The private key in PEM form; `nil` if it is in another process.
+    package var pem: SecretBytes? { if case .pem(let text) = privateKey { text } else { nil } }
+
     /// The private key as an EVP_PKEY, or `nil` if it is not usable. The caller must free it.
     package func makeKey() -> OpaquePointer? {
-        privateKey.withUnsafeBytes { withBIO(reading: $0, readPrivateKey) }
+        switch privateKey {
+        case .pem(let text): text.withUnsafeBytes { withBIO(reading: $0, readPrivateKey) }
+        case .remote(let key): key.makeKey(certifiedBy: certificates)
+        }
     }
+
+    /// Signs as ``RemoteKey/sign(_:padding:)`` does, for a key that is here; `nil` if it fails.
+    package func sign(_ input: [UInt8], padding: Int32) -> [UInt8]? {
+        defer { ERR_clear_error() }
+        guard case .pem = privateKey, let key = makeKey() else { return nil }
+        defer { EVP_PKEY_free(key) }
+        guard let context = EVP_PKEY_CTX_new(key, nil) else { return nil }
+        defer { EVP_PKEY_CTX_free(context) }
+        guard EVP_PKEY_sign_init(context) == 1 else { return nil }
+        if EVP_PKEY_get_base_id(key) == EVP_PKEY_RSA {
+            guard [RSA_PKCS1_PADDING, RSA_NO_PADDING].contains(padding), cssl_set_rsa_padding(context, padding) == 1
+            else { return nil }
+        }
+        var length = Int(EVP_PKEY_get_size(key))
+        var signature = [UInt8](repeating: 0, count: length)
+        guard EVP_PKEY_sign(context, &signature, &length, input, input.count) == 1 else { return nil }
+        signature.removeLast(signature.count - length)
+        return signature
+    }
+}
+
+/// The private key of a certificate, in another process.
+package protocol RemoteKey: AnyObject, Sendable {
+    /// The raw signature of `input`, which is the digest for ECDSA, and for RSA what the padding is applied to; `nil` if
+    /// the other process does not answer.
+    /// - Parameter padding: `RSA_PKCS1_PADDING` or `RSA_NO_PADDING`; ignored for ECDSA.
+    func sign(_ input: [UInt8], padding: Int32) -> [UInt8]?
+}
+
+extension RemoteKey {
+    /// The key as an EVP_PKEY, with which OpenSSL signs as with any other; `nil` if it is neither RSA nor ECDSA. The
+    /// caller must free it.
+    fileprivate func makeKey(certifiedBy certificates: [UInt8]) -> OpaquePointer? {
+        guard let certificate = withBIO(reading: certificates, readCertificate) else { return nil }
+        defer { X509_free(certificate) }
+        let context = Unmanaged.passRetained(RemoteKeyBox(key: self))
+        let key = cssl_external_key(
+            X509_get0_pubkey(certificate),
+            { context, padding, input, count, output, capacity in
+                guard let context, let input, let output else { return -1 }
+                let key = Unmanaged<RemoteKeyBox>.fromOpaque(context).takeUnretainedValue().key
+                let message = Array(UnsafeBufferPointer(start: input, count: count))
+                guard let signature = key.sign(message, padding: padding), signature.count <= capacity else {
+                    return -1
+                }
+                output.update(from: signature, count: signature.count)
+                return Int32(signature.count)
+            },
+            { context in if let context { Unmanaged<RemoteKeyBox>.fromOpaque(context).release() } },
+            context.toOpaque())
+        if key == nil { context.release() }
+        return key
+    }
+}
+
+/// A pointer to an existential takes two words.
+private final class RemoteKeyBox {
+    let key: any RemoteKey
+
+    init(key: any RemoteKey) { self.key = key }
 }
 
 /// Why a `.p12` file could not be opened.
@@ -83,7 +156,7 @@ package enum PKCS12 {
         }
         var privateKey = pem(ofPrivateKey: key)
         return CertifiedKey(
-            certificates: certificates, privateKey: SecretBytes(moving: &privateKey),
+            certificates: certificates, privateKey: .pem(SecretBytes(moving: &privateKey)),
             notAfter: certificateValidity(of: leaf).notAfter)
     }
 }

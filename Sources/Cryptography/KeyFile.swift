@@ -20,10 +20,11 @@ package enum KeyFile {
     }
 
     /// Reads the key.
-    package static func read(_ path: String) throws(PrivateFileError) -> SecretBytes {
+    /// - Parameter copies: used in place of the files themselves.
+    package static func read(_ path: String, copies: FileCopies? = nil) throws(PrivateFileError) -> SecretBytes {
         var bytes: [UInt8]
         do {
-            bytes = try RegularFile.read(path, atMost: length, access: .owner)
+            bytes = try RegularFile.read(path, atMost: length, access: .owner, copies: copies)
         } catch {
             switch error {
             case .system(ENOENT): throw .missing(file: path)
@@ -48,5 +49,8 @@ extension Ed25519.PrivateKey {
     }
 
     /// Reads the key of a site, as `tocsin site key` makes it, or of the owner of a handle.
-    package init(keyFile path: String) throws(PrivateFileError) { self.init(try KeyFile.read(path)) }
+    /// - Parameter copies: used in place of the files themselves.
+    package init(keyFile path: String, copies: FileCopies? = nil) throws(PrivateFileError) {
+        self.init(try KeyFile.read(path, copies: copies))
+    }
 }

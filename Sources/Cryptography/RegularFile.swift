@@ -14,7 +14,7 @@ package enum RegularFile {
     }
 
     /// Why a file cannot be read.
-    package enum Failure: Error, Equatable, Sendable {
+    package enum Failure: Error, Equatable, Codable, Sendable {
         /// A system call failed with this `errno`; `ENOENT` if the file does not exist.
         case system(Int32)
         /// The path names a directory, a pipe or a device.
@@ -29,9 +29,11 @@ package enum RegularFile {
     /// - Parameters:
     ///   - limit: the maximum size in bytes.
     ///   - access: the users who may have access to the file; reading fails if others have.
+    ///   - copies: used in place of the files themselves.
     package static func read(
-        _ path: String, atMost limit: Int, access: Access = .anyone
+        _ path: String, atMost limit: Int, access: Access = .anyone, copies: FileCopies? = nil
     ) throws(Failure) -> [UInt8] {
+        if let copy = try copies?.read(path, atMost: limit, access: access) { return copy }
         // Non-blocking: opening a pipe would otherwise wait for a writer.
         let flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (access == .thisUser ? O_NOFOLLOW : 0)
         let descriptor = open(path, flags)

@@ -82,7 +82,7 @@ package final class SigningKey: @unchecked Sendable, Redacted {
         return algorithm == .es256 ? ECDSASignature.joseForm(ofDER: signature) : signature
     }
 
-    private static func isKey(_ key: OpaquePointer, for algorithm: SignatureAlgorithm) -> Bool {
+    fileprivate static func isKey(_ key: OpaquePointer, for algorithm: SignatureAlgorithm) -> Bool {
         switch algorithm {
         case .es256:
             guard EVP_PKEY_get_base_id(key) == EVP_PKEY_EC else { return false }
@@ -107,6 +107,20 @@ package final class VerifyingKey: @unchecked Sendable {
         self.key = key
         self.algorithm = algorithm
     }
+
+    /// Reads a public key in PEM form, as ``pem`` writes it; `nil` if it is none.
+    package convenience init?(pem: [UInt8], algorithm: SignatureAlgorithm) {
+        defer { ERR_clear_error() }
+        guard let key = withBIO(reading: pem, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else { return nil }
+        guard SigningKey.isKey(key, for: algorithm) else {
+            EVP_PKEY_free(key)
+            return nil
+        }
+        self.init(owning: key, algorithm: algorithm)
+    }
+
+    /// The key in PEM form.
+    package var pem: [UInt8] { bytes { PEM_write_bio_PUBKEY($0, key) } }
 
     /// The key for ES256 with this point of P-256 in uncompressed form; `nil` if it is none.
     package convenience init?(p256 point: [UInt8]) {

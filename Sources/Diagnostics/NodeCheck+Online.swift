@@ -55,7 +55,7 @@ extension NodeCheck {
             }
             if let fcm = app.fcm {
                 services.append(Service(url: settings.fcm, trustFile: settings.fcmTrustFile))
-                if case .google(_, let tokenURL)? = try? Credential(serviceAccountFile: fcm.serviceAccountFile) {
+                if case .google(_, let tokenURL)? = credential(.google(file: fcm.serviceAccountFile)) {
                     services.append(Service(url: tokenURL, trustFile: settings.fcmTrustFile))
                 }
             }
@@ -99,7 +99,7 @@ extension NodeCheck {
     }
 
     private func context(trustFile: String?, identity: CertifiedKey? = nil) throws -> TLSContext {
-        let authorities = try trustFile.map { try ConfiguredFile.read($0, for: "trust_file", of: configuration.file) }
+        let authorities = try trustFile.map { try ConfiguredFile.read($0, for: "trust_file", of: configuration) }
         return try TLSContext.client(extraAuthorities: authorities, identity: identity, applicationProtocol: "h2")
     }
 
@@ -113,18 +113,21 @@ extension NodeCheck {
     /// The timeout for an answer, including the connection.
     private var answerTimeout: Duration { dialTimeout + Self.timeout }
 
+    private func credential(_ reference: Credential.Reference) -> Credential? {
+        try? CredentialFiles().load(reference).credential
+    }
+
     // MARK: Apple
 
     private func apple(
         _ app: Configuration.App, _ reachable: Set<String>, _ skews: inout [(host: String, ahead: Int64)]
     ) async -> [Finding] {
         // The offline checks report an unusable credential.
-        guard let (profile, named) = app.apns, let credential = try? Credential(named) else { return [] }
+        guard let (profile, named) = app.apns, let credential = credential(.apple(named)) else { return [] }
         var token: APNsProviderToken?
         var identity: CertifiedKey?
         switch credential {
-        case .appleKey(let key, let keyID, let teamID):
-            token = self.token(key, keyID, teamID)
+        case .appleKey(let issuer): token = self.token(issuer)
         case .appleCertificate(let certificate, _): identity = certificate
         case .google: return []
         }
@@ -156,13 +159,13 @@ extension NodeCheck {
 
     /// The provider token of a key, shared by all apps of that key. Starts from the token that the node has saved, because
     /// Apple allows only one new token in 20 minutes.
-    private func token(_ key: SigningKey, _ keyID: String, _ teamID: String) -> APNsProviderToken {
-        let file = "\(configuration.state)/apns-\(teamID)-\(keyID).token"
+    private func token(_ issuer: any ProviderTokenIssuer) -> APNsProviderToken {
+        let key = issuer.publicKey
+        let file = "\(configuration.state)/apns-\(key.teamID)-\(key.keyID).token"
         if let token = tokens[file] { return token }
         let isNodeUser = state.kind == .directory && state.owner == geteuid()
         let token = APNsProviderToken(
-            key: key, keyID: keyID, teamID: teamID,
-            keeping: SharedProviderToken(file: ProviderTokenFile(path: file), isKept: isNodeUser))
+            issuer, keeping: SharedProviderToken(file: ProviderTokenFile(path: file), isKept: isNodeUser))
         tokens[file] = token
         return token
     }
@@ -173,7 +176,7 @@ extension NodeCheck {
         _ app: Configuration.App, _ reachable: Set<String>, _ skews: inout [(host: String, ahead: Int64)]
     ) async -> [Finding] {
         guard let (profile, file) = app.fcm,
-            case .google(let account, let tokenURL)? = try? Credential(serviceAccountFile: file),
+            case .google(let account, let tokenURL)? = credential(.google(file: file)),
             reachable.isSuperset(of: [configuration.services.fcm.authority, tokenURL.authority])
         else { return [] }
         show("sending a probe to Google for \(app.name) …")
@@ -182,14 +185,14 @@ extension NodeCheck {
             let context = try context(trustFile: configuration.services.fcmTrustFile)
             let url = configuration.services.fcm
             let provider = FCMProvider(
-                FCMRequestBuilder(profile, authority: url.authority, projectID: account.projectID),
+                FCMRequestBuilder(profile, authority: url.authority, projectID: account.publicAccount.projectID),
                 token: FCMAccessToken(
                     account, authority: tokenURL.authority, path: tokenURL.path, upstream: upstream(tokenURL, context)),
                 upstream: upstream(url, context))
             let answer = await provider.probe(envelope, timeout: answerTimeout)
             provider.close()
             if let ahead = answer.clockAhead { skews.append((url.host, ahead)) }
-            return [GoogleAdvice.finding(on: answer, app: app.name, projectID: account.projectID)]
+            return [GoogleAdvice.finding(on: answer, app: app.name, projectID: account.publicAccount.projectID)]
         } catch {
             return [Finding(.google, app.name, .failed, "\(error)")]
         }

@@ -81,10 +81,11 @@ package actor NodeCheck {
             if let file = app.fcm?.serviceAccountFile {
                 findings += file.ownerFindings(nodeUser: state.nodeUser)
                 do throws(Credential.Problem) {
-                    guard case .google(let account, _) = try Credential(serviceAccountFile: file) else { continue }
+                    guard case .google(let account, _) = try CredentialFiles().load(.google(file: file)).credential
+                    else { continue }
+                    let project = account.publicAccount.projectID
                     findings.append(
-                        Finding(.credentials, file, .ok, "FCM service account of the project \(account.projectID)")
-                    )
+                        Finding(.credentials, file, .ok, "FCM service account of the project \(project)"))
                 } catch {
                     findings.append(Finding(.credentials, error.file, .failed, error.text))
                 }
@@ -123,9 +124,10 @@ package actor NodeCheck {
         }
         findings += file.ownerFindings(nodeUser: state.nodeUser)
         do throws(Credential.Problem) {
-            switch try Credential(credential) {
-            case .appleKey(_, let keyID, let teamID):
-                findings.append(Finding(.credentials, file, .ok, "APNs key \(keyID) of the team \(teamID)"))
+            switch try CredentialFiles().load(.apple(credential)).credential {
+            case .appleKey(let issuer):
+                let key = issuer.publicKey
+                findings.append(Finding(.credentials, file, .ok, "APNs key \(key.keyID) of the team \(key.teamID)"))
             case .appleCertificate(_, let facts):
                 findings += CredentialCheck.certificate(file, facts, topic: topic, now: now)
             case .google: break

@@ -38,6 +38,10 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let decryptionBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.largestRead, alignment: 16)
     /// The loop's DNS client, created by the first name lookup.
     var resolver: Resolver?
+    /// Opens one of the system's files for reading; `nil` if that fails. The caller closes the descriptor.
+    package typealias SystemFileOpener = (_ path: String) -> Int32?
+    /// Opens the files that configure name resolution; `nil` if this process may open them itself. Loop only.
+    package var openSystemFile: SystemFileOpener?
 
     /// The process of a simulation that the loop belongs to; `nil` for a loop with a thread.
     let simulated: SimulatedProcess?

@@ -38,7 +38,9 @@ extension EventLoop {
     /// The resolver for the current settings, created on the first lookup and whenever they change.
     private func currentResolver() -> Resolver? {
         let settings = ResolverSettings()
-        if resolver?.settings != settings { resolver = base.flatMap { Resolver(on: $0, settings: settings) } }
+        if resolver?.settings != settings {
+            resolver = base.flatMap { Resolver(on: $0, settings: settings, opening: openSystemFile) }
+        }
         return resolver
     }
 }
@@ -51,15 +53,25 @@ final class Resolver {
     /// libevent's DNS client.
     let client: OpaquePointer
 
-    /// - Parameter settings: taken before the files are read, so that a change during the read is noticed by the next
-    ///   lookup.
-    init?(on base: OpaquePointer, settings: ResolverSettings) {
+    /// - Parameters:
+    ///   - settings: taken before the files are read, so that a change during the read is noticed by the next lookup.
+    ///   - open: opens the files; `nil` if this process may open them itself.
+    init?(on base: OpaquePointer, settings: ResolverSettings, opening open: EventLoop.SystemFileOpener? = nil) {
         let flags = Int32(EVDNS_BASE_DISABLE_WHEN_INACTIVE)
-        if let complete = evdns_base_new(base, flags | EVDNS_BASE_INITIALIZE_NAMESERVERS) {
+        if let open {
+            guard let client = evdns_base_new(base, flags) else { return nil }
+            self.client = client
+            // Without name servers, the hosts file still applies.
+            Self.withFile(ResolverSettings.resolvConf, open) {
+                _ = evdns_base_resolv_conf_parse(
+                    client, DNS_OPTION_SEARCH | DNS_OPTION_NAMESERVERS | DNS_OPTION_MISC, $0)
+            }
+            Self.withFile(ResolverSettings.hosts, open) { _ = evdns_base_load_hosts(client, $0) }
+        } else if let complete = evdns_base_new(base, flags | EVDNS_BASE_INITIALIZE_NAMESERVERS) {
             client = complete
         } else if let bare = evdns_base_new(base, flags) {
             // No name servers configured: the hosts file still applies.
-            evdns_base_load_hosts(bare, "/etc/hosts")
+            evdns_base_load_hosts(bare, ResolverSettings.hosts)
             client = bare
         } else {
             return nil
@@ -68,15 +80,25 @@ final class Resolver {
     }
 
     deinit { evdns_base_free(client, 0) }
+
+    /// Calls `body` with a path that leads to a file's contents.
+    private static func withFile(_ path: String, _ open: EventLoop.SystemFileOpener, _ body: (String) -> Void) {
+        guard let descriptor = open(path) else { return }
+        body("/proc/self/fd/\(descriptor)")
+        close(descriptor)
+    }
 }
 
 /// The versions of the files that configure name resolution. If they differ, a file has changed.
 struct ResolverSettings: Equatable {
+    static let resolvConf = "/etc/resolv.conf"
+    static let hosts = "/etc/hosts"
+
     private let resolvConf: FileVersion?
     private let hosts: FileVersion?
 
     /// The current versions.
-    init(resolvConf: String = "/etc/resolv.conf", hosts: String = "/etc/hosts") {
+    init(resolvConf: String = Self.resolvConf, hosts: String = Self.hosts) {
         self.resolvConf = FileVersion(of: resolvConf)
         self.hosts = FileVersion(of: hosts)
     }

@@ -14,7 +14,7 @@ extension Configuration.Cluster {
         }
         let secret: SecretBytes
         do {
-            secret = try KeyFile.read(keyFile)
+            secret = try KeyFile.read(keyFile, copies: configuration.copies)
         } catch {
             throw problem("key_file", error.description)
         }
@@ -25,7 +25,8 @@ extension Configuration.Cluster {
         if let passwordFile {
             do {
                 var line = Array(
-                    try ConfiguredFile.read(passwordFile, mustBePrivate: true).prefix { $0 != 0x0A && $0 != 0x0D })
+                    try ConfiguredFile.read(passwordFile, mustBePrivate: true, copies: configuration.copies)
+                        .prefix { $0 != 0x0A && $0 != 0x0D })
                 settings.password = SecretBytes(moving: &line)
             } catch {
                 throw problem("password_file", "\(passwordFile): \(error.text)")
@@ -33,7 +34,7 @@ extension Configuration.Cluster {
         }
         guard usesTLS else { return settings }
         let authorities = try trustFile.map { file throws(ConfigurationError) in
-            try ConfiguredFile.read(file, for: "cluster.trust_file", of: configuration.file)
+            try ConfiguredFile.read(file, for: "cluster.trust_file", of: configuration)
         }
         do {
             settings.tls = try TLSContext.client(extraAuthorities: authorities, applicationProtocol: nil)

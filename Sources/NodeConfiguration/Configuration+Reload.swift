@@ -29,6 +29,7 @@ extension Configuration {
         [
             RestartKey("handles.enabled", { $0.handles != nil }) { $0.handles = $1.handles },
             RestartKey("node.state", \.state), RestartKey("node.log_format", \.logFormat),
+            RestartKey("node.key_holder", \.hasKeyHolder), RestartKey("node.sandbox", \.sandbox),
             RestartKey("listen", \.listen), RestartKey("tor", \.tor), RestartKey("spool", \.spool),
             RestartKey("cluster", \.cluster),
             RestartKey("limits.replay_window", \.limits.replayWindow),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Admission
+import Cryptography
 import Delivery
 import EventLoop
 import Glibc
@@ -15,6 +16,16 @@ package struct Configuration: Sendable {
     /// The format of log lines.
     package enum LogFormat: String, CaseIterable, Sendable {
         case text, json
+    }
+
+    /// What the node does about system calls and files that it does not need.
+    package enum Sandbox: String, CaseIterable, Sendable {
+        /// They are refused, and an alarm is raised.
+        case on
+        /// They are allowed.
+        case off
+        /// A refused system call ends the process; for tests.
+        case kill
     }
 
     /// `[listen]`
@@ -128,7 +139,7 @@ package struct Configuration: Sendable {
     }
 
     /// The credential with which the node authenticates to APNs.
-    package enum APNsCredential: Sendable {
+    package enum APNsCredential: Hashable, Codable, Sendable {
         case token(keyFile: String, keyID: String, teamID: String)
         case certificate(file: String, passwordFile: String?)
     }
@@ -225,7 +236,7 @@ package struct Configuration: Sendable {
             }
             let bytes: [UInt8]
             do {
-                bytes = try ConfiguredFile.read(phoneFile, mustBePrivate: true)
+                bytes = try ConfiguredFile.read(phoneFile, mustBePrivate: true, copies: configuration.copies)
             } catch {
                 throw problem(error.text)
             }
@@ -271,6 +282,10 @@ package struct Configuration: Sendable {
     package var logLevel: Logger.Level
     /// The format of log lines.
     package var logFormat: LogFormat
+    /// Whether the keys of Apple and Google are in a process of their own.
+    package var hasKeyHolder: Bool
+    /// How the node's processes confine themselves.
+    package var sandbox: Sandbox
     /// `[listen]`
     package var listen: Listen
     /// `[tor]`
@@ -297,13 +312,16 @@ package struct Configuration: Sendable {
     package var canary: Canary?
     /// The proxy for connections to Apple and Google; `nil` if they are direct.
     package var outboundProxy: Proxy?
+    /// Copies of the files that the configuration names; `nil` to read the files themselves.
+    package var copies: FileCopies?
 
     /// Reads and validates a configuration file.
+    /// - Parameter copies: used in place of the file itself, and of the files that it names.
     /// - Throws: ``ConfigurationError``, which names the file, the key and the expected value.
-    package init(file: String) throws {
+    package init(file: String, copies: FileCopies? = nil) throws {
         let bytes: [UInt8]
         do {
-            bytes = try ConfiguredFile.read(file, mustBePrivate: false)
+            bytes = try ConfiguredFile.read(file, mustBePrivate: false, copies: copies)
         } catch {
             // Without a key, because the command line names this file.
             throw ConfigurationError(file: file, problem: error.text)
@@ -312,6 +330,7 @@ package struct Configuration: Sendable {
             throw ConfigurationError(file: file, problem: "is not UTF-8 text")
         }
         try self.init(text: text, file: file)
+        self.copies = copies
     }
 
     /// Validates the text of a configuration; relative paths are relative to the directory of `file`.
@@ -377,6 +396,13 @@ package struct Configuration: Sendable {
         logLevel = try node.choice("log", default: Logger.Level.info, "Minimum level of log messages")
         logFormat = try node.choice(
             "log_format", default: LogFormat.text, "Format of the log on standard error: for people or for programs")
+        hasKeyHolder = try node.boolean(
+            "key_holder", default: true,
+            "Keep the private keys of `[app.apns]` and `[app.fcm]` in a process of their own; see threat-model.md")
+        sandbox = try node.choice(
+            "sandbox", default: Sandbox.on,
+            "Confine the node's processes to the files and system calls that they need: `on`; `off`, if that keeps the node from working; `kill`, for tests, ends a process that makes another system call"
+        )
 
         let listen = try root.table(
             "listen", "Addresses on which the node listens: `HOST:PORT`, or `unix:` and the path of a socket.")

@@ -5,33 +5,44 @@ import Glibc
 
 /// Reads files that the configuration names. Errors describe the problem with a file, never its contents.
 package enum ConfiguredFile {
-    private static let largest = 1 << 20
+    /// The size of the largest file, in bytes.
+    package static let largest = 1 << 20
 
     /// The reason why a file cannot be used.
-    package struct Problem: Error, Equatable, CustomStringConvertible {
+    package struct Problem: Error, Equatable, Codable, Sendable, CustomStringConvertible {
         /// The file.
         package let file: String
         /// The reason, without the name of the file and without any part of its contents.
         package let text: String
 
         package var description: String { text }
+
+        package init(file: String, text: String) {
+            self.file = file
+            self.text = text
+        }
     }
 
     /// Reads a file that is not secret.
     /// - Throws: ``ConfigurationError``, which names the key.
-    package static func read(_ path: String, for key: String, of file: String) throws(ConfigurationError) -> [UInt8] {
+    package static func read(
+        _ path: String, for key: String, of configuration: Configuration
+    ) throws(ConfigurationError) -> [UInt8] {
         do {
-            return try read(path, mustBePrivate: false)
+            return try read(path, mustBePrivate: false, copies: configuration.copies)
         } catch {
-            throw ConfigurationError(file: file, key: key, problem: "\(path): \(error.text)")
+            throw ConfigurationError(file: configuration.file, key: key, problem: "\(path): \(error.text)")
         }
     }
 
     /// Reads a file.
-    /// - Parameter mustBePrivate: whether to refuse a file that users other than its owner can access.
-    static func read(_ path: String, mustBePrivate: Bool) throws(Problem) -> [UInt8] {
+    /// - Parameters:
+    ///   - mustBePrivate: whether to refuse a file that users other than its owner can access.
+    ///   - copies: used in place of the files themselves.
+    static func read(_ path: String, mustBePrivate: Bool, copies: FileCopies? = nil) throws(Problem) -> [UInt8] {
         do {
-            return try RegularFile.read(path, atMost: largest, access: mustBePrivate ? .owner : .anyone)
+            return try RegularFile.read(
+                path, atMost: largest, access: mustBePrivate ? .owner : .anyone, copies: copies)
         } catch {
             let text =
                 switch error {

@@ -1,86 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import Glibc
 import Providers
 
-/// A credential for APNs or FCM, read from its files.
+/// A credential for APNs or FCM, ready for use.
 package enum Credential {
     /// A key for APNs provider tokens.
-    case appleKey(SigningKey, keyID: String, teamID: String)
+    case appleKey(any ProviderTokenIssuer)
     /// A client certificate for APNs.
     case appleCertificate(CertifiedKey, CertificateFacts)
     /// A service account for FCM.
-    case google(ServiceAccount, tokenURL: ServiceURL)
+    case google(any AssertionIssuer, tokenURL: ServiceURL)
 
     /// The reason why a credential cannot be used. Contains no part of the credential.
     package typealias Problem = ConfiguredFile.Problem
 
-    /// A callback that receives the name and the contents of each file that is read.
-    package typealias ReadObserver = (_ file: String, _ bytes: [UInt8]) -> Void
+    /// The files of a credential, as the configuration names them.
+    package enum Reference: Hashable, Codable, Sendable {
+        case apple(Configuration.APNsCredential)
+        /// The JSON file of a service account.
+        case google(file: String)
 
-    /// Reads a credential for APNs.
-    /// - Throws: ``Problem``.
-    package init(_ credential: Configuration.APNsCredential, reading: ReadObserver = { _, _ in }) throws(Problem) {
-        switch credential {
-        case .token(let file, let keyID, let teamID):
-            let pem = try Self.read(file, reading)
-            do {
-                self = .appleKey(try SigningKey(pem: pem, algorithm: .es256), keyID: keyID, teamID: teamID)
-            } catch {
-                throw Problem(file: file, text: "\(error): use the .p8 file from developer.apple.com, under Keys")
+        /// The names of the files.
+        package var files: [String] {
+            switch self {
+            case .apple(.token(let file, _, _)), .google(let file): [file]
+            case .apple(.certificate(let file, let passwordFile)): [file] + [passwordFile].compactMap(\.self)
             }
-        case .certificate(let file, let passwordFile):
-            let packed = try Self.read(file, reading)
-            var password: [UInt8] = []
-            if let passwordFile {
-                password = try Self.read(passwordFile, reading)
-                while let last = password.last, last == 10 || last == 13 { password.removeLast() }
-            }
-            self = try Self.certificate(packed, in: file, &password, hasPasswordFile: passwordFile != nil)
         }
     }
 
-    /// Reads a credential for FCM.
-    /// - Throws: ``Problem``.
-    package init(serviceAccountFile file: String, reading: ReadObserver = { _, _ in }) throws(Problem) {
-        let json = try Self.read(file, reading)
-        let account: ServiceAccount
-        do {
-            account = try ServiceAccount(json: json)
-        } catch {
-            throw Problem(file: file, text: error.description)
+    /// A credential with a hash of its files.
+    package struct Loaded {
+        package let credential: Credential
+        /// Differs if the contents of a file differ.
+        package let fingerprint: Digest256
+
+        package init(_ credential: Credential, fingerprint: Digest256) {
+            self.credential = credential
+            self.fingerprint = fingerprint
         }
+    }
+}
+
+extension Configuration {
+    /// All credentials, those of an app after each other.
+    package var credentials: [Credential.Reference] {
+        apps.flatMap { app in
+            [
+                app.apns.map { Credential.Reference.apple($0.credential) },
+                app.fcm.map { .google(file: $0.serviceAccountFile) },
+            ].compactMap(\.self)
+        }
+    }
+
+    /// The other files that the configuration names and the node reads: keys of its own, and authorities.
+    package var otherFiles: [String] {
+        let shared = [
+            services.apnsTrustFile, services.fcmTrustFile, cluster?.keyFile, cluster?.passwordFile, cluster?.trustFile,
+            canary?.phoneFile,
+        ]
+        let ofApps = apps.flatMap { [$0.upstream?.siteKeyFile, $0.web?.keyFile, $0.web?.trustFile] }
+        return (shared + ofApps).compactMap(\.self)
+    }
+}
+
+/// Where a node gets its credentials from: their files, or the process that holds the keys.
+package protocol CredentialSource: Sendable {
+    /// A credential, ready for use.
+    func load(_ reference: Credential.Reference) throws(Credential.Problem) -> Credential.Loaded
+}
+
+/// The credentials' own files, whose keys are then in this process.
+package struct CredentialFiles: CredentialSource {
+    package init() {}
+
+    package func load(_ reference: Credential.Reference) throws(Credential.Problem) -> Credential.Loaded {
+        var contents: [[UInt8]] = []
+        for file in reference.files { contents.append(try ConfiguredFile.read(file, mustBePrivate: true)) }
+        let fingerprint = BLAKE2b.hash256(contents.flatMap { BLAKE2b.hash256($0).bytes })
+        return Credential.Loaded(try Self.credential(reference, contents), fingerprint: fingerprint)
+    }
+
+    private static func credential(
+        _ reference: Credential.Reference, _ contents: [[UInt8]]
+    ) throws(Credential.Problem) -> Credential {
+        switch reference {
+        case .apple(.token(let file, let keyID, let teamID)):
+            do {
+                return .appleKey(try AppleKey(pem: contents[0], keyID: keyID, teamID: teamID))
+            } catch {
+                throw Credential.Problem(
+                    file: file, text: "\(error): use the .p8 file from developer.apple.com, under Keys")
+            }
+        case .apple(.certificate(let file, let passwordFile)):
+            var password = passwordFile == nil ? [] : contents[1]
+            while let last = password.last, last == 10 || last == 13 { password.removeLast() }
+            return try certificate(contents[0], in: file, &password, hasPasswordFile: passwordFile != nil)
+        case .google(let file):
+            let account: ServiceAccount
+            do {
+                account = try ServiceAccount(json: contents[0])
+            } catch {
+                throw Credential.Problem(file: file, text: error.description)
+            }
+            return .google(account, tokenURL: try tokenURL(of: account.publicAccount, in: file))
+        }
+    }
+
+    /// The endpoint of an account's access tokens.
+    package static func tokenURL(
+        of account: ServiceAccount.Public, in file: String
+    ) throws(Credential.Problem) -> ServiceURL {
         guard let url = ServiceURL(account.tokenURI) else {
-            throw Problem(file: file, text: "token_uri is not an https URL: use the file from Firebase unchanged")
+            throw Credential.Problem(
+                file: file, text: "token_uri is not an https URL: use the file from Firebase unchanged")
         }
-        self = .google(account, tokenURL: url)
+        return url
     }
 
     private static func certificate(
         _ packed: [UInt8], in file: String, _ password: inout [UInt8], hasPasswordFile: Bool
-    ) throws(Problem) -> Credential {
+    ) throws(Credential.Problem) -> Credential {
         let certified: CertifiedKey
         do {
             certified = try PKCS12.open(packed, password: SecretBytes(moving: &password))
         } catch .wrongPassword {
-            throw Problem(
+            throw Credential.Problem(
                 file: file,
                 text: hasPasswordFile
                     ? "the password in certificate_password_file is wrong"
                     : "requires a password: write it to a file of mode 600 and name that in certificate_password_file")
         } catch {
-            throw Problem(file: file, text: error.description)
+            throw Credential.Problem(file: file, text: error.description)
         }
-        guard let facts = CertificateFacts(pem: certified.certificates) else {
-            throw Problem(file: file, text: "its certificate cannot be parsed: export it again")
-        }
-        return .appleCertificate(certified, facts)
+        return .appleCertificate(certified, try facts(of: certified.certificates, in: file))
     }
 
-    private static func read(_ file: String, _ reading: ReadObserver) throws(Problem) -> [UInt8] {
-        let bytes = try ConfiguredFile.read(file, mustBePrivate: true)
-        reading(file, bytes)
-        return bytes
+    /// The fields of a certificate in PEM form.
+    package static func facts(of certificates: [UInt8], in file: String) throws(Credential.Problem) -> CertificateFacts
+    {
+        guard let facts = CertificateFacts(pem: certificates) else {
+            throw Credential.Problem(file: file, text: "its certificate cannot be parsed: export it again")
+        }
+        return facts
     }
 }

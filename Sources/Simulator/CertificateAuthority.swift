@@ -33,10 +33,17 @@ package final class CertificateAuthority: @unchecked Sendable {
         case client
     }
 
+    /// The kind of a certificate's key. Those of Apple's certificates are RSA, which takes longer to make.
+    package enum KeyKind: Sendable, CaseIterable {
+        case ecdsa, rsa
+    }
+
     /// Issues a certificate with a new key. It expires `validFor` seconds from now; with a negative value, it has
     /// expired already.
-    package func issue(subject: String, purpose: Purpose, validFor: Int = 86_400 * 7) -> CertifiedKey {
-        let leafKey = Self.newKey()
+    package func issue(
+        subject: String, purpose: Purpose, validFor: Int = 86_400 * 7, key kind: KeyKind = .ecdsa
+    ) -> CertifiedKey {
+        let leafKey = Self.newKey(kind)
         defer { EVP_PKEY_free(leafKey) }
         var extensions: [(Int32, String)] = [(NID_basic_constraints, "critical,CA:FALSE")]
         switch purpose {
@@ -53,12 +60,15 @@ package final class CertificateAuthority: @unchecked Sendable {
         defer { X509_free(leaf) }
         var privateKey = Cryptography.pem(ofPrivateKey: leafKey)
         return CertifiedKey(
-            certificates: Cryptography.pem(ofCertificate: leaf) + pem, privateKey: SecretBytes(moving: &privateKey),
+            certificates: Cryptography.pem(ofCertificate: leaf) + pem,
+            privateKey: .pem(SecretBytes(moving: &privateKey)),
             notAfter: certificateValidity(of: leaf).notAfter)
     }
 
-    private static func newKey() -> OpaquePointer {
-        guard let key = cssl_ec_p256_key() else { fatalError("OpenSSL cannot generate a key: \(openSSLReason())") }
+    private static func newKey(_ kind: KeyKind = .ecdsa) -> OpaquePointer {
+        guard let key = kind == .rsa ? cssl_rsa_2048_key() : cssl_ec_p256_key() else {
+            fatalError("OpenSSL cannot generate a key: \(openSSLReason())")
+        }
         return key
     }
 

@@ -101,10 +101,12 @@ package actor SimulatedServices {
     ///   - identityValidFor: validity of the servers' certificates in seconds from now; a negative value gives expired
     ///     certificates.
     ///   - serverNames: host names and addresses in the servers' certificates.
+    ///   - certificateKey: the kind of the key of `apns.p12`.
     /// - Throws: ``SetupError`` or `ListenError`.
-    package func start(identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"]) throws
-        -> Endpoints
-    {
+    package func start(
+        identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"],
+        certificateKey: CertificateAuthority.KeyKind = .ecdsa
+    ) throws -> Endpoints {
         let authority = CertificateAuthority(name: "Tocsin simulator")
         let certificates = ServerCertificates(authority: authority, names: serverNames, validFor: identityValidFor)
         self.certificates = certificates
@@ -145,7 +147,7 @@ package actor SimulatedServices {
 
         try write(authority.pem, to: "ca.pem")
         try write(apnsKey.pem, to: "apns.p8")
-        let certificate = authority.issue(subject: certificateName, purpose: .client)
+        let certificate = authority.issue(subject: certificateName, purpose: .client, key: certificateKey)
         try write(PKCS12.pack(certificate, password: Self.certificatePassword), to: "apns.p12")
         try write(Array(Self.certificatePassword.utf8), to: "apns.p12.password")
         for app in PhoneApp.allCases {

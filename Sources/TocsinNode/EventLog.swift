@@ -3,6 +3,7 @@
 import Cluster
 import Cryptography
 import Delivery
+import KeyHolder
 import Logging
 import NodeConfiguration
 import Providers
@@ -26,10 +27,36 @@ final class EventLog {
     private var pseudonyms = Pseudonyms()
     /// Whether the canary rang last time; `nil` before the first time.
     private var canaryWorks: Bool?
+    private var hasSupervisor = true
 
     init(_ logger: Logger) {
         self.logger = logger
         level = logger.logLevel
+    }
+
+    // MARK: Keys
+
+    /// Logs, once, that the node's processes have no supervisor.
+    func supervisorEnded() {
+        guard hasSupervisor else { return }
+        hasSupervisor = false
+        logger.error(
+            "the supervisor of the node's processes has ended: restart the node. Without it, no other key holder starts, no file of keys is read again, and refused system calls are not reported"
+        )
+    }
+
+    /// Logs what has happened to the key holder.
+    func record(_ event: KeyHolder.Event) {
+        switch event {
+        case .ended(let how, let pause):
+            logger.error(
+                "the key holder is lost; the node uses the tokens that it has until another one starts",
+                metadata: ["reason": "\(how)", "pause": "\(pause)"])
+        case .restarted: logger.notice("another key holder has started")
+        case .startFailed(let reason, let pause):
+            logger.error(
+                "no key holder can be started", metadata: ["reason": "\(reason)", "pause": "\(pause)"])
+        }
     }
 
     // MARK: Delivery

@@ -25,6 +25,7 @@ package actor Node {
 
     private let configuration: Configuration
     private let logger: Logger
+    private let isolation: ProcessIsolation?
     private let whenReachable: (@Sendable (OnionAddress) -> Void)?
     private var state = State.initial
     private var secondTimer: Timer?
@@ -33,13 +34,15 @@ package actor Node {
 
     /// Creates a node that does not run yet.
     /// - Parameters:
+    ///   - isolation: what protects this process, if it serves this node alone.
     ///   - loop: the loop that everything runs on.
     ///   - whenReachable: called each time the node's own tor has published the onion.
     package init(
-        _ configuration: Configuration, logger: Logger, on loop: EventLoop,
+        _ configuration: Configuration, isolation: ProcessIsolation? = nil, logger: Logger, on loop: EventLoop,
         whenReachable: (@Sendable (OnionAddress) -> Void)? = nil
     ) {
         self.configuration = configuration
+        self.isolation = isolation
         self.logger = logger
         self.loop = loop
         self.whenReachable = whenReachable
@@ -90,7 +93,8 @@ package actor Node {
         do {
             let directory = try await StateDirectory(configuration, logger: logger, on: loop)
             let parts = try NodeParts(
-                configuration, in: directory, logger: logger, on: loop, whenReachable: whenReachable)
+                configuration, isolation: isolation, in: directory, logger: logger, on: loop,
+                whenReachable: whenReachable)
             state = .running(parts)
             let endpoint = try await parts.start { [weak self] status in
                 self?.assumeIsolated { $0.parts?.torChanged(to: status) }

@@ -102,6 +102,10 @@ final class NodeMetrics {
             help: "1 while the onion's descriptor is published; without a label for the first onion.",
             labels: ["onion"], maximumSeries: 17),
         .init("tocsin_tor_restarts_total", .counter, help: "Restarts of the node's own tor."),
+        .init("tocsin_key_holder_losses_total", .counter, help: "Key holders that ended or did not answer."),
+        .init(
+            "tocsin_sandbox_refused_calls_total", .counter,
+            help: "System calls of the node and its tor that the sandbox refused."),
         BuildInfo.family,
     ]
 
@@ -325,6 +329,12 @@ final class NodeMetrics {
         let restarts = registry.counter("tocsin_tor_restarts_total")
         restarts.increment(by: status.restarts - restarts.count)
     }
+
+    /// Counts a key holder that has ended or does not answer.
+    func countLostKeyHolder() { registry.counter("tocsin_key_holder_losses_total").increment() }
+
+    /// Counts a system call that the sandbox has refused.
+    func countRefusedCall() { registry.counter("tocsin_sandbox_refused_calls_total").increment() }
 
     /// Sets the metric of a credential's expiry, Unix time in seconds.
     func show(expiry: Int64, of app: String, kind: String) {

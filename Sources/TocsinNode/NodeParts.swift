@@ -3,12 +3,14 @@
 import AdminPort
 import Admission
 import Cluster
+import Confinement
 import Cryptography
 import Delivery
 import Diagnostics
 import EventLoop
 import Handles
 import Ingress
+import KeyHolder
 import Logging
 import NodeConfiguration
 import Providers
@@ -22,6 +24,7 @@ final class NodeParts: DispatchObserver {
     private static let shutdownRetryAfter: UInt32 = 5000
 
     private(set) var configuration: Configuration
+    private let isolation: ProcessIsolation?
     private let directory: StateDirectory
     private let loop: EventLoop
     private let whenReachable: (@Sendable (OnionAddress) -> Void)?
@@ -54,10 +57,12 @@ final class NodeParts: DispatchObserver {
     /// Reads the credentials and opens the stores.
     /// - Throws: `ConfigurationError` or `StoreError`.
     init(
-        _ configuration: Configuration, in directory: StateDirectory, logger: Logger, on loop: EventLoop,
-        whenReachable: (@Sendable (OnionAddress) -> Void)?
+        _ configuration: Configuration, isolation: ProcessIsolation?, in directory: StateDirectory, logger: Logger,
+        on loop: EventLoop, whenReachable: (@Sendable (OnionAddress) -> Void)?
     ) throws {
         self.configuration = configuration
+        self.isolation = isolation
+        if let isolation { loop.openSystemFile = { isolation.supervisor.open($0) } }
         self.directory = directory
         self.loop = loop
         self.whenReachable = whenReachable
@@ -66,7 +71,7 @@ final class NodeParts: DispatchObserver {
         logger.handler = AlarmLogHandler(logger.handler, recordingTo: alarms)
         log = EventLog(logger)
         metrics = NodeMetrics()
-        providers = try ProviderSet(configuration, on: loop)
+        providers = try ProviderSet(configuration, from: isolation?.holder?.credentials ?? CredentialFiles(), on: loop)
         dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop)
         var engine = try configuration.cluster.map { try $0.engineSettings(in: configuration) }
         standing = try StandingKeeper(configuration, sharing: engine?.secret, log: log)
@@ -124,6 +129,10 @@ final class NodeParts: DispatchObserver {
         if let spool { try await dispatch.use(spool) }
         for listener in listeners { listener.resume() }
         isServing = true
+        if let processes = self.isolation, configuration.sandbox != .off, processes.landlock == 0 {
+            log.logger.warning(
+                "the kernel has no Landlock (Linux 5.13): the node can read the files that its user can read")
+        }
         log.listening(
             tnp: "\(tnp.endpoint)", http: httpEndpoint.map { "\($0)" }, admin: admin.map { "\($0.endpoint)" },
             routes: providers.routes, spooled: spool?.count)
@@ -232,13 +241,14 @@ final class NodeParts: DispatchObserver {
     /// Reads the configuration and the credentials again.
     func reload() {
         do {
-            var new = try Configuration(file: configuration.file)
+            let held = try isolation?.holder?.start()
+            var new = try Configuration(file: configuration.file, copies: held?.copies)
             if let managed = configuration.tor.managed { new.decideTor(managed) }
             for key in new.keysRequiringRestart(comparedTo: configuration) {
                 log.logger.warning("takes effect after a restart", metadata: ["key": "\(key)"])
             }
             let (rules, senders) = (connections.rules, intake.settings.senders)
-            let replaced = try apply(configuration.reloaded(from: new))
+            let replaced = try apply(configuration.reloaded(from: new), held)
             if connections.rules.announcesOther(than: rules) || intake.settings.senders != senders {
                 // WELCOME is no longer true.
                 connections.closeIdle("the node's configuration has changed")
@@ -252,7 +262,10 @@ final class NodeParts: DispatchObserver {
 
     private func reloadCredentials() {
         do {
-            let replaced = try apply(configuration)
+            let held = try isolation?.holder?.start()
+            var new = configuration
+            new.copies = held?.copies
+            let replaced = try apply(new, held)
             log.logger.notice("credentials reloaded", metadata: ["routes_replaced": "\(replaced)"])
         } catch {
             log.logger.error("a changed credential file is invalid; the node keeps the old credential: \(error)")
@@ -260,10 +273,12 @@ final class NodeParts: DispatchObserver {
     }
 
     /// Replaces what a configuration changes. Changes nothing if it throws.
+    /// - Parameter held: the credentials of a new key holder; `nil` to read them here.
     /// - Returns: how many routes have a new provider, or are new or gone.
-    private func apply(_ new: Configuration) throws -> Int {
+    private func apply(_ new: Configuration, _ held: HeldCredentials?) throws -> Int {
         let canary = try makeCanary(new)
-        let (changed, removed) = try providers.load(new)
+        let (changed, removed) = try providers.load(new, from: held ?? CredentialFiles())
+        if let held { isolation?.holder?.use(held) }
         configuration = new
         log.logger.logLevel = new.logLevel
         (metrics.relayed, log.relayed) = (providers.relayedRoutes, providers.relayedRoutes)
@@ -334,8 +349,28 @@ final class NodeParts: DispatchObserver {
             cluster.secondPassed()
             metrics.show(cluster.engine.status)
         }
+        if let isolation { isolationChanged(isolation) }
         if providers.filesHaveChanged(at: .now) { reloadCredentials() }
         warnOfExpiry()
+    }
+
+    private func isolationChanged(_ isolation: ProcessIsolation) {
+        for report in isolation.supervisor.takeReports() {
+            switch report {
+            case .refused(let call):
+                metrics.countRefusedCall()
+                alarms.record(
+                    "error", "the sandbox refused a system call",
+                    details: [("call", call.name), ("thread", "\(call.thread)")])
+            case .holderEnded(let how):
+                log.logger.info("a key holder has ended", metadata: ["how": "\(how)"])
+            }
+        }
+        if isolation.supervisor.hasEnded { log.supervisorEnded() }
+        for event in isolation.holder?.secondPassed(at: .now) ?? [] {
+            if case .ended = event { metrics.countLostKeyHolder() }
+            log.record(event)
+        }
     }
 
     // MARK: Stop

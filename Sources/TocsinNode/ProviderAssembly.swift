@@ -34,7 +34,8 @@ struct ProviderAssembly {
     /// other apps.
     private static let searchesAtATime = 1
 
-    let configuration: Configuration
+    private let configuration: Configuration
+    private let source: any CredentialSource
     let loop: EventLoop
     /// The providers, by the routes that they serve.
     var parts: [Route: Part] = [:]
@@ -44,10 +45,15 @@ struct ProviderAssembly {
     /// The files that were read, each with its version just before it was read.
     private(set) var versions: [String: FileVersion?] = [:]
     private(set) var certificates: [Certificate] = []
-    /// - Parameter tokens: the tokens of an earlier assembly, to be reused.
+    /// - Parameters:
+    ///   - source: where the credentials are.
+    ///   - tokens: the tokens of an earlier assembly, to be reused.
     /// - Throws: ``ConfigurationError``.
-    init(_ configuration: Configuration, on loop: EventLoop, tokens: Tokens = [:]) throws {
+    init(
+        _ configuration: Configuration, from source: any CredentialSource, on loop: EventLoop, tokens: Tokens = [:]
+    ) throws {
         self.configuration = configuration
+        self.source = source
         self.loop = loop
         self.tokens = tokens
         for app in configuration.apps {
@@ -84,7 +90,7 @@ struct ProviderAssembly {
         }
         let siteKey: Ed25519.PrivateKey?
         do {
-            siteKey = try upstream.siteKeyFile.map { try Ed25519.PrivateKey(keyFile: $0) }
+            siteKey = try upstream.siteKeyFile.map { try Ed25519.PrivateKey(keyFile: $0, copies: configuration.copies) }
         } catch {
             throw problem("\(app.path).upstream.site_key", "\(error)")
         }
@@ -139,46 +145,51 @@ struct ProviderAssembly {
     private mutating func apnsCredential(
         _ credential: Configuration.APNsCredential, of app: Configuration.App, _ ingredients: inout Ingredients
     ) throws -> (APNsProviderToken?, CertifiedKey?) {
-        let (key, files): (String, [String?]) =
+        let key =
             switch credential {
-            case .token(let file, _, _): ("key_file", [file])
-            case .certificate(let file, let passwordFile): ("certificate_file", [file, passwordFile])
+            case .token: "key_file"
+            case .certificate: "certificate_file"
             }
-        for case let file? in files { note(file) }
-        let loaded = try load("\(app.path).apns.\(key)") { () throws(Credential.Problem) in
-            try Credential(credential) { _, bytes in ingredients.add(bytes) }
-        }
-        switch (loaded, credential) {
-        case (.appleKey(let signingKey, let keyID, let teamID), _):
-            return (try token(signingKey, keyID: keyID, teamID: teamID, &ingredients), nil)
-        case (.appleCertificate(let identity, let facts), .certificate(let file, _)):
+        let reference = Credential.Reference.apple(credential)
+        switch try load(reference, for: "\(app.path).apns.\(key)", &ingredients) {
+        case .appleKey(let issuer): return (token(issuer, &ingredients), nil)
+        case .appleCertificate(let identity, let facts):
             // An expired certificate only causes a warning, and Apple rejects it: the other apps keep working.
-            certificates.append(Certificate(app: app.name, file: file, notAfter: facts.notAfter))
+            certificates.append(
+                Certificate(app: app.name, file: reference.files[0], notAfter: facts.notAfter))
             return (nil, identity)
-        default: preconditionFailure("Apple's credentials are keys and certificates")
+        case .google: preconditionFailure("Apple's credentials are keys and certificates")
         }
     }
 
     /// Records a file's version before it is read, so that any later change is noticed.
     private mutating func note(_ file: String) { versions[file] = FileVersion(of: file) }
 
-    private func load(_ key: String, _ body: () throws(Credential.Problem) -> Credential) throws -> Credential {
+    private mutating func load(
+        _ reference: Credential.Reference, for key: String, _ ingredients: inout Ingredients
+    ) throws -> Credential {
+        for file in reference.files { note(file) }
         do {
-            return try body()
+            let loaded = try source.load(reference)
+            ingredients.add(loaded.fingerprint.bytes)
+            return loaded.credential
         } catch {
             throw problem(key, "\(error.file): \(error.text)")
         }
     }
 
     private mutating func token(
-        _ key: SigningKey, keyID: String, teamID: String, _ ingredients: inout Ingredients
-    ) throws -> APNsProviderToken {
-        ingredients.add("\(keyID) \(teamID)")
-        let identity = BLAKE2b.hash256(Array("\(keyID) \(teamID) ".utf8) + key.pem)
-        if let token = tokens[identity] { return token }
-        let keeping = ProviderTokenFile(path: "\(configuration.state)/apns-\(teamID)-\(keyID).token")
-        let token = APNsProviderToken(key: key, keyID: keyID, teamID: teamID, keeping: keeping)
-        tokens[identity] = token
+        _ issuer: any ProviderTokenIssuer, _ ingredients: inout Ingredients
+    ) -> APNsProviderToken {
+        let key = issuer.publicKey
+        ingredients.add("\(key.keyID) \(key.teamID)")
+        if let token = tokens[key.identity] {
+            token.issuer = issuer
+            return token
+        }
+        let keeping = ProviderTokenFile(path: "\(configuration.state)/apns-\(key.teamID)-\(key.keyID).token")
+        let token = APNsProviderToken(issuer, keeping: keeping)
+        tokens[key.identity] = token
         return token
     }
 
@@ -190,16 +201,12 @@ struct ProviderAssembly {
         var ingredients = Ingredients()
         ingredients.add(
             "\(profile) \(services.fcm) \(services.fcmConnections) \(String(describing: configuration.outboundProxy))")
-        note(file)
-        let loaded = try load(key) { () throws(Credential.Problem) in
-            try Credential(serviceAccountFile: file) { _, bytes in ingredients.add(bytes) }
-        }
-        guard case .google(let account, let tokenURL) = loaded else {
+        guard case .google(let account, let tokenURL) = try load(.google(file: file), for: key, &ingredients) else {
             preconditionFailure("Google's credential is a service account")
         }
         let context = try tls(trustFile: services.fcmTrustFile, key: "fcm.trust_file", &ingredients)
         let provider = FCMProvider(
-            FCMRequestBuilder(profile, authority: services.fcm.authority, projectID: account.projectID),
+            FCMRequestBuilder(profile, authority: services.fcm.authority, projectID: account.publicAccount.projectID),
             token: FCMAccessToken(
                 account, authority: tokenURL.authority, path: tokenURL.path,
                 upstream: upstream(tokenURL, context, 1...1)),
@@ -223,7 +230,7 @@ struct ProviderAssembly {
             // A file that is made only after its version was noted would count as changed.
             if FileVersion(of: keyFile) == nil { _ = try VAPIDKey(readingOrCreating: keyFile, subject: web.contact) }
             note(keyFile)
-            key = try VAPIDKey(readingOrCreating: keyFile, subject: web.contact)
+            key = try VAPIDKey(readingOrCreating: keyFile, subject: web.contact, copies: configuration.copies)
         } catch {
             throw problem("\(path).key_file", "\(error)")
         }
@@ -231,7 +238,7 @@ struct ProviderAssembly {
         var authorities: [UInt8]?
         if let file = web.trustFile {
             note(file)
-            authorities = try ConfiguredFile.read(file, for: "\(path).trust_file", of: configuration.file)
+            authorities = try ConfiguredFile.read(file, for: "\(path).trust_file", of: configuration)
         }
         ingredients.add(authorities ?? [])
         let socks = web.needsTor ? try socksPort(for: path, web.usesTor ? "tor" : "servers") : nil
@@ -258,7 +265,7 @@ struct ProviderAssembly {
         var authorities: [UInt8]?
         if let trustFile {
             note(trustFile)
-            authorities = try ConfiguredFile.read(trustFile, for: key, of: configuration.file)
+            authorities = try ConfiguredFile.read(trustFile, for: key, of: configuration)
         }
         ingredients.add(authorities ?? [])
         do {

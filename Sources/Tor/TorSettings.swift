@@ -71,12 +71,17 @@ package struct TorSettings: Equatable, Sendable {
 
     /// Whether the program exists and is executable.
     /// - Parameter path: the environment's `PATH`.
-    package static func isInstalled(_ binary: String, path: String?) -> Bool {
+    package static func isInstalled(_ binary: String, path: String?) -> Bool { program(binary, path: path) != nil }
+
+    /// Where the program is; `nil` if it does not exist or is not executable.
+    /// - Parameter path: the environment's `PATH`.
+    package static func program(_ binary: String, path: String?) -> String? {
         func isProgram(_ file: String) -> Bool {
             var status = stat()
             return stat(file, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && access(file, X_OK) == 0
         }
-        if binary.contains("/") { return isProgram(binary) }
-        return (path ?? "/usr/local/bin:/usr/bin:/bin").split(separator: ":").contains { isProgram("\($0)/\(binary)") }
+        if binary.contains("/") { return isProgram(binary) ? binary : nil }
+        return (path ?? "/usr/local/bin:/usr/bin:/bin").split(separator: ":").map { "\($0)/\(binary)" }
+            .first(where: isProgram)
     }
 }

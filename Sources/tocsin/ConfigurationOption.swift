@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Console
+import Cryptography
 import FoundationEssentials
 import Glibc
 import NodeConfiguration
@@ -16,18 +17,26 @@ struct ConfigurationOption: ParsableArguments {
     /// Loads the configuration.
     /// - Throws: the exit code, after printing the error.
     func load() throws -> Configuration {
+        let file = try file()
+        return try failing(with: .configuration) { try Self.load(file) }
+    }
+
+    /// The name of the file.
+    /// - Throws: the exit code, after printing the error.
+    func file() throws -> String {
         guard let file = config ?? Self.standardFiles.first(where: { access($0, F_OK) == 0 }) else {
             throw fail(
                 "no configuration found: neither \(Self.standardFiles.joined(separator: " nor ")) exists."
                     + " Name one with --config FILE", .configuration)
         }
-        return try failing(with: .configuration) { try Self.load(file) }
+        return file
     }
 
     /// Loads a configuration, and decides whether the node runs tor if the file does not say so.
+    /// - Parameter copies: used in place of the file itself, and of the files that it names.
     /// - Throws: `ConfigurationError`.
-    static func load(_ file: String) throws -> Configuration {
-        var configuration = try Configuration(file: file)
+    static func load(_ file: String, copies: FileCopies? = nil) throws -> Configuration {
+        var configuration = try Configuration(file: file, copies: copies)
         configuration.decideTor(path: ProcessInfo.processInfo.environment["PATH"])
         return configuration
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Confinement
 import Console
 import EventLoop
 import NodeConfiguration
@@ -28,14 +29,42 @@ struct RunCommand: AsyncParsableCommand {
 
     @OptionGroup var options: ConfigurationOption
 
-    func run() async throws {
+    func run() async throws { preconditionFailure("use prepare() and run(_:), see Main") }
+
+    /// What is done while the process has a single thread.
+    struct Prepared {
+        fileprivate let manager: ServiceManager?
+        fileprivate let configuration: Configuration
+        fileprivate let isolation: ProcessIsolation
+    }
+
+    /// Reads the configuration and confines the process.
+    func prepare() throws -> Prepared {
         let manager = ServiceManager.ofThisProcess()
         if !ProcessHardening.forbidCoreDumps() {
             Terminal.error("tocsin: cannot disable core dumps, which would contain keys")
         }
-        let configuration = try options.load()
+        let file = try options.file()
+        do {
+            var (configuration, isolation) = try ProcessIsolation.prepare(configuration: file) {
+                try ConfigurationOption.load(file, copies: $0)
+            }
+            try isolation.confine(configuration)
+            return Prepared(manager: manager, configuration: configuration, isolation: isolation)
+        } catch let error as ConfigurationError {
+            throw fail("\(error)", .configuration)
+        } catch {
+            throw fail("\(error)", .failure)
+        }
+    }
+
+    /// Runs the node until a signal stops it.
+    func run(_ prepared: Prepared) async throws {
+        let (manager, configuration) = (prepared.manager, prepared.configuration)
         let loop = EventLoop(name: "node")
-        let node = Node(configuration, logger: configuration.makeLogger(), on: loop) { Self.show($0) }
+        let node = Node(
+            configuration, isolation: prepared.isolation, logger: configuration.makeLogger(), on: loop
+        ) { Self.show($0) }
         let stop = StopSignal(on: loop)
         await stop.arm {
             Task {

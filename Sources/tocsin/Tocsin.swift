@@ -3,8 +3,29 @@
 import ArgumentParser
 import TocsinNode
 
-/// `tocsin`: the commands of operators and senders.
+/// Starts the command that the command line names.
 @main
+enum Main {
+    @MainActor
+    static func main() async {
+        do {
+            var command = try Tocsin.parseAsRoot()
+            if let command = command as? RunCommand {
+                // Before there are other threads, because it confines this one and those that it starts.
+                let prepared = try command.prepare()
+                try await command.run(prepared)
+            } else if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            Tocsin.exit(withError: error)
+        }
+    }
+}
+
+/// `tocsin`: the commands of operators and senders.
 struct Tocsin: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tocsin",
@@ -21,6 +42,7 @@ struct Tocsin: AsyncParsableCommand {
         subcommands: [
             InitCommand.self, CheckCommand.self, RunCommand.self, OnionCommand.self, KeysCommand.self, SendCommand.self,
             PairCommand.self, RegisterCommand.self, RotateCommand.self, ForgetCommand.self, UnbindCommand.self,
-            SiteCommand.self, StateCommand.self, SimulateCommand.self, DemoCommand.self,
+            SiteCommand.self, StateCommand.self, SimulateCommand.self, DemoCommand.self, SupervisorCommand.self,
+            KeyHolderCommand.self,
         ])
 }

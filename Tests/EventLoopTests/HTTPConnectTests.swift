@@ -331,6 +331,23 @@ private final class Echo: ByteStreamHandler {
         #expect(settings() != touched)
     }
 
+    @Test func `another process can open the files of the resolver`() async throws {
+        let hosts = URL.temporaryDirectory.appending(path: "tocsin-hosts-\(UUID().uuidString.prefix(8))").path()
+        defer { try? FileManager.default.removeItem(atPath: hosts) }
+        try Data("192.0.2.77 opened.example\n".utf8).write(to: URL(filePath: hosts))
+        try await LoopDomain(loop).run { domain in
+            let loop = domain.loop
+            loop.openSystemFile = { $0 == ResolverSettings.hosts ? open(hosts, O_RDONLY | O_CLOEXEC) : nil }
+            let addresses = try await loop.resolve("opened.example", port: 1)
+            guard case .ipv4(let address)? = addresses.first else {
+                Issue.record("the host was not found")
+                return
+            }
+            let number = address.sin_addr.s_addr
+            #expect(number == inet_addr("192.0.2.77"))
+        }
+    }
+
     @Test func `a resolver is reused until the settings change, then released`() async throws {
         try await LoopDomain(loop).run { domain in
             let loop = domain.loop

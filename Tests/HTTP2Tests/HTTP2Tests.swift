@@ -394,7 +394,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         let directory = URL.temporaryDirectory.appending(path: "tocsin-nghttpd-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
-        let key = site.identity.privateKey.withBytes { span in span.withUnsafeBytes { Data($0) } }
+        let key = try #require(site.identity.pem).withBytes { span in span.withUnsafeBytes { Data($0) } }
         try key.write(to: directory.appending(path: "key.pem"))
         try Data(site.identity.certificates).write(to: directory.appending(path: "cert.pem"))
         try Data("file".utf8).write(to: directory.appending(path: "index.html"))
@@ -437,7 +437,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         let directory = URL.temporaryDirectory.appending(path: "tocsin-nginx-\(UUID().uuidString.prefix(8))").path()
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let key = site.identity.privateKey.withBytes { span in span.withUnsafeBytes { Data($0) } }
+        let key = try #require(site.identity.pem).withBytes { span in span.withUnsafeBytes { Data($0) } }
         try key.write(to: URL(filePath: "\(directory)/key.pem"))
         try Data(site.identity.certificates).write(to: URL(filePath: "\(directory)/cert.pem"))
         let port = try await LoopDomain(site.loop).run { domain in

@@ -242,7 +242,7 @@ import Testing
     @Test(arguments: EnvelopeFormat.allCases)
     func `every request passes the simulator's APNs validation`(_ format: EnvelopeFormat) throws {
         let key = SigningKey.generate(.es256)
-        let token = APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
+        let token = APNsProviderToken(AppleKey(key, keyID: "KEY0000001", teamID: "TEAM000001"))
         var validator = APNsRequestValidator(
             platform: .apnsProduction, topics: ["org.example.app"],
             key: APNsRequestValidator.Key(keyID: "KEY0000001", teamID: "TEAM000001", key: key.verifyingKey),
@@ -277,7 +277,7 @@ import Testing
     private let clock = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     private func makeToken(store: SharedTokenStore? = nil, keyID: String = "KEY0000001") -> APNsProviderToken {
-        APNsProviderToken(key: key, keyID: keyID, teamID: "TEAM000001", keeping: store)
+        APNsProviderToken(AppleKey(key, keyID: keyID, teamID: "TEAM000001"), keeping: store)
     }
 
     /// The provider token that one process stores for the next.
@@ -287,8 +287,8 @@ import Testing
         func save(_ token: [UInt8]) { self.token = token }
     }
 
-    private func webToken(_ authorization: [UInt8]) throws -> WebToken {
-        let text = String(decoding: authorization, as: UTF8.self)
+    private func webToken(_ authorization: [UInt8]?) throws -> WebToken {
+        let text = String(decoding: try #require(authorization), as: UTF8.self)
         #expect(text.hasPrefix("bearer "))
         return try #require(WebToken(String(text.dropFirst(7))))
     }
@@ -330,7 +330,7 @@ import Testing
 
     @Test func `at most one provider token is made in 20 minutes, even across a restart`() throws {
         let store = SharedTokenStore()
-        let first = makeToken(store: store).authorization(at: now, clock: clock)
+        let first = try #require(makeToken(store: store).authorization(at: now, clock: clock))
         let restarted = makeToken(store: store)
         #expect(restarted.authorization(at: now + 1199, clock: clock) == first)
         // Even if APNs reports it as expired earlier.
@@ -354,7 +354,7 @@ import Testing
             #expect(try webToken(fresh).isSigned(by: key.verifyingKey))
         }
         let otherKey = APNsProviderToken(
-            key: SigningKey.generate(.es256), keyID: "KEY0000001", teamID: "TEAM000001", keeping: store)
+            AppleKey(SigningKey.generate(.es256), keyID: "KEY0000001", teamID: "TEAM000001"), keeping: store)
         let foreign = otherKey.authorization(at: now, clock: clock)
         #expect(makeToken(store: store).authorization(at: now, clock: clock) != foreign)
     }
@@ -365,17 +365,60 @@ import Testing
         #expect(makeToken(store: store).authorization(at: now - 7200, clock: clock) == first)
     }
 
-    @Test func `ExpiredProviderToken renews once after 20 minutes, for all refused requests`() {
+    @Test func `ExpiredProviderToken renews once after 20 minutes, for all refused requests`() throws {
         let token = makeToken()
-        let first = token.authorization(at: now, clock: clock)
+        let first = try #require(token.authorization(at: now, clock: clock))
         let later = clock + .seconds(1200)
         #expect(token.renew(refused: first, at: now + 1200, clock: later))
-        let second = token.authorization(at: now + 1200, clock: later)
+        let second = try #require(token.authorization(at: now + 1200, clock: later))
         #expect(second != first)
         // Further requests refused with the old token use the same new token.
         for _ in 0..<100 { #expect(token.renew(refused: first, at: now + 1200, clock: later)) }
         #expect(token.authorization(at: now + 1200, clock: later) == second)
         #expect(!token.renew(refused: second, at: now + 1200, clock: later))
+    }
+
+    /// A key in another process, which may not answer, and repeats a token.
+    private final class RemoteIssuer: ProviderTokenIssuer, @unchecked Sendable {
+        let key: AppleKey
+        var publicKey: AppleKey.Public { key.publicKey }
+        var answer: [UInt8]?
+        var requests = 0
+
+        init(_ key: SigningKey) { self.key = AppleKey(key, keyID: "KEY0000001", teamID: "TEAM000001") }
+
+        func issue(at now: Int64) -> [UInt8]? {
+            requests += 1
+            return answer
+        }
+    }
+
+    @Test func `without an answer the provider token serves until APNs refuses it, and is asked for once a second`()
+        throws
+    {
+        let issuer = RemoteIssuer(key)
+        let token = APNsProviderToken(issuer)
+        #expect(token.authorization(at: now, clock: clock) == nil)
+        #expect(token.authorization(at: now, clock: clock + .milliseconds(999)) == nil)
+        #expect(issuer.requests == 1)
+        issuer.answer = issuer.key.issue(at: now)
+        let first = try #require(token.authorization(at: now, clock: clock + .seconds(1)))
+        issuer.answer = nil
+        #expect(token.authorization(at: now + 3600, clock: clock + .seconds(3600)) == first)
+        #expect(!token.renew(refused: first, at: now + 3600, clock: clock + .seconds(3600)))
+        #expect(token.authorization(at: now + 3601, clock: clock + .seconds(3601)) == nil)
+        #expect(issuer.requests == 4)
+    }
+
+    @Test func `a provider token that is repeated keeps its age`() throws {
+        let issuer = RemoteIssuer(key)
+        issuer.answer = issuer.key.issue(at: now - 600)
+        let token = APNsProviderToken(issuer)
+        let first = try #require(token.authorization(at: now, clock: clock))
+        #expect(token.age(at: clock) == 600)
+        #expect(!token.renew(refused: first, at: now + 599, clock: clock + .seconds(599)))
+        issuer.answer = issuer.key.issue(at: now + 600)
+        #expect(token.renew(refused: first, at: now + 600, clock: clock + .seconds(600)))
     }
 }
 

@@ -275,7 +275,7 @@ import Testing
     @Test func `an assertion names issuer, scope, audience and lifetime, signed by the account`() throws {
         let key = SigningKey.generate(.rs256)
         let account = try ServiceAccount(json: serviceAccountJSON(key: key))
-        let assertion = account.assertion(now: 1_700_000_000)
+        let assertion = try #require(account.assertion(at: 1_700_000_000))
         let token = try #require(WebToken(String(decoding: assertion, as: UTF8.self)))
         let header: JSONValue = .object(["alg": .string("RS256"), "typ": .string("JWT")])
         let claims: JSONValue = .object([

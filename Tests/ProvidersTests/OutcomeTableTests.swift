@@ -499,7 +499,8 @@ actor ProviderStand {
             topic: topic, format: .pipe, messageMagic: "BisqMessageiOS", alert: .text("New message"))
         var token: APNsProviderToken?
         if let key {
-            token = APNsProviderToken(key: key, keyID: SimulatedServices.keyID, teamID: SimulatedServices.teamID)
+            token = APNsProviderToken(
+                AppleKey(key, keyID: SimulatedServices.keyID, teamID: SimulatedServices.teamID))
         }
         return APNsProvider(
             APNsRequestBuilder(profile, authority: endpoint.description), token: token,

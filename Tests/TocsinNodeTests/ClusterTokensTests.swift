@@ -25,7 +25,7 @@ import Time
         let tokens: ClusterTokens
 
         init(_ name: String, _ key: SigningKey, _ identity: Digest256, _ server: RedisServer, on loop: EventLoop) {
-            let token = APNsProviderToken(key: key, keyID: "KEY0000001", teamID: "TEAM000001")
+            let token = APNsProviderToken(AppleKey(key, keyID: "KEY0000001", teamID: "TEAM000001"))
             self.token = token
             engine = Engine(
                 EngineSettings(
@@ -121,7 +121,7 @@ import Time
             await one.start()
             await two.start()
             let first = try #require(one.present)
-            let header = one.token.authorization(at: UnixTime.now)
+            let header = try #require(one.token.authorization(at: UnixTime.now))
             // Too young: Apple accepts no second one within 20 minutes.
             #expect(!one.token.renew(refused: header, at: UnixTime.now) && one.present == first)
             try await age([one, two], by: APNsProviderToken.shortestInterval + 1, server, on: domain)
@@ -143,7 +143,8 @@ import Time
             await server.kill()
             while one.engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(5)) }
             #expect(one.token.adopt(first, age: APNsProviderToken.shortestInterval))
-            #expect(one.token.renew(refused: one.token.authorization(at: UnixTime.now), at: UnixTime.now))
+            let header = try #require(one.token.authorization(at: UnixTime.now))
+            #expect(one.token.renew(refused: header, at: UnixTime.now))
             #expect(one.present != first)
             try await server.start()
             while !one.engine.status.isAvailable || !two.engine.status.isAvailable {

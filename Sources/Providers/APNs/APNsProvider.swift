@@ -58,6 +58,9 @@ package final class APNsProvider: Provider, ResponseReceiver {
         _ envelope: Envelope, _ expiry: Expiry, timeout: Duration, for requester: Requester, isReplay: Bool = false
     ) {
         let authorization = token?.authorization(at: UnixTime.now)
+        if token != nil, authorization == nil {
+            return requester.finish(Disposition.unavailable(seconds: 30).attemptResult(answer: "no-provider-token"))
+        }
         // Taken, because the request may fail before `start` returns, and a replay would write it again.
         var request = Request(headers: HeaderBlock(), body: [])
         swap(&request, &self.request)

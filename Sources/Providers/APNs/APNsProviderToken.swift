@@ -25,6 +25,10 @@ package protocol SharedTokenRenewal: AnyObject {
 package final class APNsProviderToken {
     /// Age in seconds at which the token is renewed.
     package static let lifetime: Int64 = 50 * 60
+    /// Age in seconds at which APNs refuses a token.
+    package static let longestLife: Int64 = 60 * 60
+    /// How long no token is requested after a request that failed.
+    private static let pauseAfterFailure = Duration.seconds(1)
     /// The shortest time in seconds between two tokens, whatever APNs answers.
     package static let shortestInterval: Int64 = 20 * 60
 
@@ -47,37 +51,33 @@ package final class APNsProviderToken {
         func age(at now: MonotonicTime) -> Int64 { initialAge + (now - obtainedAt).components.seconds }
     }
 
-    private let key: SigningKey
-    private let keyID: String
-    private let teamID: String
+    /// The issuer after a reload may be another process with the same key.
+    package var issuer: any ProviderTokenIssuer
     private let keeping: (any ProviderTokenStore)?
     /// `nil` if this node shares no token with others.
     package weak var sharing: (any SharedTokenRenewal)?
     private var issued: Issued?
     private var hasLoaded = false
+    private var nextIssue = MonotonicTime(nanoseconds: 0)
 
     /// Creates a token that is issued on first use.
     /// - Parameters:
-    ///   - key: the signing key from the `.p8` file.
-    ///   - keyID: the key's 10-character identifier.
-    ///   - teamID: the developer team's 10-character identifier.
     ///   - keeping: storage for the token, so that a restart issues no second one.
-    package init(key: SigningKey, keyID: String, teamID: String, keeping: (any ProviderTokenStore)? = nil) {
-        self.key = key
-        self.keyID = keyID
-        self.teamID = teamID
+    package init(_ issuer: any ProviderTokenIssuer, keeping: (any ProviderTokenStore)? = nil) {
+        self.issuer = issuer
         self.keeping = keeping
     }
 
-    /// The value of the `authorization` header.
+    /// The value of the `authorization` header; `nil` if there is no valid token and none can be issued now.
     /// - Parameters:
     ///   - now: Unix time in seconds, for `iat`.
     ///   - clock: the monotonic time, for the token's age.
-    package func authorization(at now: Int64, clock: MonotonicTime = .now) -> [UInt8] {
-        if let issued = issued ?? loadStored(now: now, clock: clock), issued.age(at: clock) < Self.lifetime {
-            return issued.header
-        }
-        return make(now: now, clock: clock)
+    package func authorization(at now: Int64, clock: MonotonicTime = .now) -> [UInt8]? {
+        let present = issued ?? loadStored(now: now, clock: clock)
+        if let present, present.age(at: clock) < Self.lifetime { return present.header }
+        if let made = make(now: now, clock: clock) { return made }
+        guard let present, present.age(at: clock) < Self.longestLife else { return nil }
+        return present.header
     }
 
     /// The age of the current token in seconds; `nil` if there is none yet.
@@ -88,13 +88,19 @@ package final class APNsProviderToken {
     package func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issued, issued.header == header else { return true }
         guard issued.age(at: clock) >= Self.shortestInterval, sharing?.renew(self) != true else { return false }
-        _ = make(now: now, clock: clock)
-        return true
+        guard let made = make(now: now, clock: clock) else { return false }
+        return made != header
     }
 
-    private func make(now: Int64, clock: MonotonicTime) -> [UInt8] {
-        let token = JSONWebToken.signed(claims: "{\"iss\":\"\(teamID)\",\"iat\":\(now)}", keyID: keyID, by: key)
-        return use(token, age: 0, clock: clock)
+    private func make(now: Int64, clock: MonotonicTime) -> [UInt8]? {
+        // Asking at every envelope would cost every envelope.
+        guard clock >= nextIssue else { return nil }
+        guard let token = issuer.issue(at: now), let issuedAt = issuer.issueTime(of: token) else {
+            nextIssue = clock + Self.pauseAfterFailure
+            return nil
+        }
+        // The key holder repeats a token that is younger than ``shortestInterval``.
+        return use(token, age: max(0, now - issuedAt), clock: clock)
     }
 
     private func use(_ token: [UInt8], age: Int64, clock: MonotonicTime) -> [UInt8] {
@@ -118,7 +124,7 @@ package final class APNsProviderToken {
     /// - Parameter age: the age of the token in seconds.
     /// - Returns: whether it is a token of this key.
     package func adopt(_ token: [UInt8], age: Int64, clock: MonotonicTime = .now) -> Bool {
-        guard issueTime(of: token) != nil else { return false }
+        guard issuer.issueTime(of: token) != nil else { return false }
         _ = use(token, age: age, clock: clock)
         return true
     }
@@ -127,13 +133,9 @@ package final class APNsProviderToken {
     private func loadStored(now: Int64, clock: MonotonicTime) -> Issued? {
         guard !hasLoaded else { return nil }
         hasLoaded = true
-        guard let token = keeping?.load(), let issuedAt = issueTime(of: token) else { return nil }
+        guard let token = keeping?.load(), let issuedAt = issuer.issueTime(of: token) else { return nil }
         // If the clock was set back, the age is unknown and counts as 0, so the token can be renewed 20 minutes later.
         issued = Issued(token, initialAge: max(0, now - issuedAt), obtainedAt: clock)
         return issued
-    }
-
-    private func issueTime(of token: [UInt8]) -> Int64? {
-        JSONWebToken.issueTime(of: token, keyID: keyID, issuer: teamID, signedBy: key.verifyingKey)
     }
 }

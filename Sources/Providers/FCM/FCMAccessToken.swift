@@ -29,7 +29,7 @@ package final class FCMAccessToken: ResponseReceiver {
     /// token, and requesting it twice is harmless.
     private static let replays = 16
 
-    private let account: ServiceAccount
+    private let account: any AssertionIssuer
     private let upstream: Upstream
     private let headers: HeaderBlock
     private var current: (header: [UInt8], expiresAt: Int64)?
@@ -52,7 +52,7 @@ package final class FCMAccessToken: ResponseReceiver {
     ///   - authority: host of the token endpoint, with its port if that is not 443.
     ///   - path: path of the token endpoint.
     ///   - upstream: the connections to the token endpoint.
-    package init(_ account: ServiceAccount, authority: String, path: String, upstream: Upstream) {
+    package init(_ account: any AssertionIssuer, authority: String, path: String, upstream: Upstream) {
         self.account = account
         self.upstream = upstream
         var headers = HeaderBlock(postTo: authority)
@@ -77,9 +77,10 @@ package final class FCMAccessToken: ResponseReceiver {
     func fetch(at now: Int64, _ done: @escaping (Result<[UInt8], Failure>) -> Void) {
         waiting.append(done)
         guard fetching == nil else { return }
+        guard let assertion = account.assertion(at: now) else { return answer(.failure(.unreachable), at: now) }
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
         fetching = Fetch(
-            request: Request(headers: headers, body: Array(grant.utf8) + account.assertion(now: now)), unixTime: now,
+            request: Request(headers: headers, body: Array(grant.utf8) + assertion), unixTime: now,
             started: .now)
         send()
     }
@@ -142,13 +143,17 @@ package final class FCMAccessToken: ResponseReceiver {
 
     private func finish(_ fetched: Result<[UInt8], Failure>) {
         guard let fetching else { return }
+        self.fetching = nil
+        answer(fetched, at: fetching.unixTime + (MonotonicTime.now - fetching.started).components.seconds)
+    }
+
+    /// Passes a result to all who wait. While the current token is valid, it replaces a failure.
+    private func answer(_ fetched: Result<[UInt8], Failure>, at now: Int64) {
         var result = fetched
         if case .failure = fetched {
-            let now = fetching.unixTime + (MonotonicTime.now - fetching.started).components.seconds
             nextFetch = now + Self.pauseAfterFailure
             if let current, now < current.expiresAt { result = .success(current.header) }
         }
-        self.fetching = nil
         let others = waiting
         waiting = []
         for done in others { done(result) }

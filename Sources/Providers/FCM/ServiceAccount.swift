@@ -3,15 +3,30 @@
 import Cryptography
 import FoundationEssentials
 
+/// Issues the assertions of a service account, wherever its key is.
+package protocol AssertionIssuer: AnyObject, Sendable {
+    /// What is not secret about the account.
+    var publicAccount: ServiceAccount.Public { get }
+    /// A signed assertion that requests an access token (RFC 7523 §2.1), valid for an hour; `nil` if none can be issued
+    /// now.
+    /// - Parameter now: Unix time in seconds.
+    func assertion(at now: Int64) -> [UInt8]?
+}
+
 /// A Google service account, the node's credential for FCM, read from the JSON file of the Firebase console. Prints as
 /// `<redacted>`.
-package struct ServiceAccount: Sendable, Redacted {
-    /// The Firebase project.
-    package let projectID: String
-    let clientEmail: String
-    let key: SigningKey
-    /// The endpoint that issues access tokens.
-    package let tokenURI: String
+package final class ServiceAccount: AssertionIssuer, Redacted {
+    /// What is not secret about an account.
+    package struct Public: Codable, Sendable {
+        /// The Firebase project.
+        package let projectID: String
+        /// The endpoint that issues access tokens.
+        package let tokenURI: String
+    }
+
+    package let publicAccount: Public
+    private let clientEmail: String
+    private let key: SigningKey
 
     /// Why a service account file is invalid.
     package struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
@@ -40,9 +55,9 @@ package struct ServiceAccount: Sendable, Redacted {
             guard let value, !value.isEmpty else { throw FormatError(description: "\(name) is missing") }
             return value
         }
-        projectID = try needed(file.project_id, "project_id")
+        let projectID = try needed(file.project_id, "project_id")
         clientEmail = try needed(file.client_email, "client_email")
-        tokenURI = try needed(file.token_uri, "token_uri")
+        publicAccount = Public(projectID: projectID, tokenURI: try needed(file.token_uri, "token_uri"))
         do {
             key = try SigningKey(pem: Array(try needed(file.private_key, "private_key").utf8), algorithm: .rs256)
         } catch let error as KeyError {
@@ -54,11 +69,10 @@ package struct ServiceAccount: Sendable, Redacted {
         }
     }
 
-    /// The signed assertion that requests an access token (RFC 7523 §2.1); valid for an hour from `now`.
-    func assertion(now: Int64) -> [UInt8] {
+    package func assertion(at now: Int64) -> [UInt8]? {
         let claims =
             "{\"iss\":\"\(JSONText.escaped(clientEmail))\",\"scope\":\"https://www.googleapis.com/auth/firebase.messaging\","
-            + "\"aud\":\"\(JSONText.escaped(tokenURI))\",\"iat\":\(now),\"exp\":\(now + 3600)}"
+            + "\"aud\":\"\(JSONText.escaped(publicAccount.tokenURI))\",\"iat\":\(now),\"exp\":\(now + 3600)}"
         return JSONWebToken.signed(claims: claims, keyID: nil, by: key)
     }
 }

@@ -28,11 +28,14 @@ package struct VAPIDKey: Sendable {
     }
 
     /// Reads a key in PEM form.
+    /// - Parameter copies: used in place of the files themselves.
     /// - Returns: `nil` if the file does not exist.
     /// - Throws: `PrivateFileError`.
-    package static func read(_ file: String, subject: String) throws(PrivateFileError) -> VAPIDKey? {
+    package static func read(
+        _ file: String, subject: String, copies: FileCopies? = nil
+    ) throws(PrivateFileError) -> VAPIDKey? {
         do {
-            let pem = try RegularFile.read(file, atMost: largestFile, access: .owner)
+            let pem = try RegularFile.read(file, atMost: largestFile, access: .owner, copies: copies)
             if let key = try? SigningKey(pem: pem, algorithm: .es256), let made = Self(key, subject: subject) {
                 return made
             }
@@ -45,14 +48,17 @@ package struct VAPIDKey: Sendable {
     }
 
     /// Reads a key in PEM form, or creates the file with a new key if it does not exist.
+    /// - Parameter copies: used in place of the files themselves.
     /// - Throws: `PrivateFileError`.
-    package init(readingOrCreating file: String, subject: String) throws(PrivateFileError) {
-        if try Self.read(file, subject: subject) == nil {
-            try PrivateFile.create(file, holding: SigningKey.randomP256().pem)
+    package init(
+        readingOrCreating file: String, subject: String, copies: FileCopies? = nil
+    ) throws(PrivateFileError) {
+        if let key = try Self.read(file, subject: subject, copies: copies) {
+            self = key
+            return
         }
-        guard let key = try Self.read(file, subject: subject) else {
-            throw .missing(file: file)
-        }
+        try PrivateFile.create(file, holding: SigningKey.randomP256().pem)
+        guard let key = try Self.read(file, subject: subject) else { throw .missing(file: file) }
         self = key
     }
 

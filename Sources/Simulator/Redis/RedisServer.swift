@@ -64,7 +64,7 @@ package final class RedisServer: Sendable {
             guard let port else { return own + ["port 0", "unixsocket \(directory)/redis", "unixsocketperm 700"] }
             guard let identity else { return own + ["port \(port)"] }
             try Data(identity.certificates).write(to: URL(filePath: "\(directory)/certificate.pem"))
-            try identity.privateKey.withBytes { key in
+            try identity.pem?.withBytes { key in
                 try Data(key.withUnsafeBytes { Array($0) }).write(to: URL(filePath: "\(directory)/key.pem"))
             }
             return own + [

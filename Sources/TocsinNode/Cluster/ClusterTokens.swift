@@ -15,8 +15,6 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
 
     /// Age in seconds from which a token is renewed: earlier than a node does it alone, so that there is time to ask.
     static let renewalAge = APNsProviderToken.lifetime - 120
-    /// Age in seconds at which Apple refuses a token.
-    private static let longestLife: Int64 = 60 * 60
     /// How long the node waits for the tokens at its start.
     private static let startTimeout = Duration.seconds(3)
 
@@ -112,7 +110,8 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
         let keys = keys(identity)
         let arguments = [
             engine.names.hash(of: present, as: .providerToken), engine.names.seal(present, of: keys[0]),
-            Self.number(age), Self.number(APNsProviderToken.shortestInterval), Self.number(Self.longestLife),
+            Self.number(age), Self.number(APNsProviderToken.shortestInterval),
+            Self.number(APNsProviderToken.longestLife),
         ]
         guard let reply = try? await engine.call(.offer, keys: keys, arguments) else { return }
         take(reply, for: token, identity)

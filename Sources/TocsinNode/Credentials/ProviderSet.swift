@@ -13,10 +13,11 @@ final class ProviderSet {
     private var expiryWarnings = ExpiryWarnings()
     private var lastCheck = MonotonicTime.now
 
-    /// Reads the credentials of a configuration.
+    /// Loads the credentials of a configuration.
+    /// - Parameter source: where the credentials are.
     /// - Throws: `ConfigurationError`.
-    init(_ configuration: Configuration, on loop: EventLoop) throws {
-        current = try ProviderAssembly(configuration, on: loop)
+    init(_ configuration: Configuration, from source: any CredentialSource, on loop: EventLoop) throws {
+        current = try ProviderAssembly(configuration, from: source, on: loop)
         watch = CredentialWatch(current.versions)
     }
 
@@ -50,12 +51,15 @@ final class ProviderSet {
     /// The routes in service, sorted.
     var routes: [String] { current.parts.keys.map(\.description).sorted() }
 
-    /// Reads the credentials of a configuration and replaces the providers that change. Changes nothing if it throws.
+    /// Loads the credentials of a configuration and replaces the providers that change. Changes nothing if it throws.
+    /// - Parameter source: where the credentials are.
     /// - Returns: how many routes have a new provider or were removed, and the removed routes.
     /// - Throws: `ConfigurationError`.
-    func load(_ configuration: Configuration) throws -> (changed: Int, removed: [Route]) {
+    func load(
+        _ configuration: Configuration, from source: any CredentialSource
+    ) throws -> (changed: Int, removed: [Route]) {
         var new = try ProviderAssembly(
-            configuration, on: current.loop, tokens: current.tokens)
+            configuration, from: source, on: current.loop, tokens: current.tokens)
         let removed = current.parts.keys.filter { new.parts[$0] == nil }
         var changed = removed.count
         for (route, part) in new.parts {

@@ -78,10 +78,13 @@ extension String {
 
 extension Configuration {
     /// Creates the logger that the configuration describes.
-    package func makeLogger() -> Logger {
+    package func makeLogger() -> Logger { Self.makeLogger(format: logFormat, level: logLevel) }
+
+    /// Creates a logger that writes lines of this format to standard error.
+    package static func makeLogger(format: LogFormat, level: Logger.Level = .info) -> Logger {
         let isForJournal = NodeLogHandler.isJournal(ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
         return Logger(label: "tocsin") { _ in
-            NodeLogHandler(logLevel: logLevel, format: logFormat, isForJournal: isForJournal)
+            NodeLogHandler(logLevel: level, format: format, isForJournal: isForJournal)
         }
     }
 }

@@ -24,7 +24,7 @@ enum NginxServer {
         try Data(identity.certificates).write(to: URL(filePath: "\(directory)/sink.pem"))
         try PrivateFile.create(
             "\(directory)/sink.key",
-            holding: identity.privateKey.withBytes { span in span.withUnsafeBytes { Array($0) } })
+            holding: identity.pem?.withBytes { span in span.withUnsafeBytes { Array($0) } } ?? [])
         // nginx 1.22 counts the closed streams of a connection in 8 bits. With more than 255 in flight, the count
         // overflows, the table of streams grows with every request, and short chains need a large index. Only the echo
         // module reads the body before the answer; `return` writes the answer without a DATA frame, as APNs does.

@@ -173,6 +173,7 @@ actor TestBed {
     func makeRelay(_ index: Int, to upstream: Endpoint, socks: Endpoint?) async throws {
         let configuration = """
             [node]
+            sandbox = "kill"
             state = "relay\(index)"
             log = "notice"
             [listen]

@@ -99,7 +99,7 @@ import Tor
 }
 
 /// The counters that `counter.c` keeps in a file.
-private struct AllocationCounter {
+struct AllocationCounter {
     let calls: UInt64
     let bytes: UInt64
 

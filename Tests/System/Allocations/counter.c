@@ -83,6 +83,8 @@ static void count(uint64_t size) {
 __attribute__((constructor)) static void open_file(void) {
     const char *path = getenv("ALLOCATION_COUNTER");
     if (!path) return;
+    // This process counts, not those that it starts.
+    unsetenv("LD_PRELOAD");
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor < 0) return;
     if (ftruncate(descriptor, sizeof(struct counters)) == 0) {

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CSeccomp
+import Glibc
+
+/// The system calls that a process may make; seccomp refuses all others. The filter holds for the thread that applies it,
+/// for all threads and processes that it starts, and for ever.
+package struct SystemCallFilter: Sendable {
+    /// What happens when a process makes another system call.
+    package enum Response: Sendable {
+        /// The call fails with EPERM.
+        case refuse
+        /// The call fails with EPERM if the process that has the returned descriptor says so; see ``RefusedCall``.
+        case report
+        /// The process is killed.
+        case kill
+    }
+
+    /// Why the filter cannot be applied.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// The names of the allowed calls. Names that this machine's libseccomp or processor does not have are skipped.
+    package let names: [String]
+
+    /// What the node and its tor need: threads, memory, files, sockets, time and signals. Not among them are, for
+    /// example, ptrace, mount, namespaces, kernel modules, BPF, keys of the kernel, and io_uring.
+    /// - Parameter mayExecute: whether the node starts programs: its own tor.
+    package static func node(mayExecute: Bool) -> SystemCallFilter {
+        SystemCallFilter(
+            names: memory + threads + files + sockets + time + signals + facts + (mayExecute ? execution : []))
+    }
+
+    /// What the supervisor needs, and a key holder until it has read the keys: no sockets but those that it has.
+    package static let supervisor = SystemCallFilter(
+        names: memory + threads + files + messages + time + signals + facts + execution + confinement)
+
+    /// What a key holder needs once it has the keys: to read requests, sign and answer, and to write to its log.
+    package static let keyHolder = SystemCallFilter(
+        names: memory + messages + time + signals + [
+            "close", "exit", "exit_group", "fstat", "newfstatat", "statx", "fcntl", "fcntl64", "ftruncate",
+            "ftruncate64",
+            "futex", "futex_time64", "getpid", "gettid", "getrandom", "pread64", "pwrite64", "read", "readv", "write",
+            "writev", "lseek", "_llseek", "restart_syscall", "rseq", "sched_yield", "set_robust_list",
+            "sched_getaffinity",
+        ])
+
+    private static let memory = [
+        "brk", "madvise", "membarrier", "mlock", "mlock2", "mmap", "mmap2", "mprotect", "mremap", "munlock", "munmap",
+    ]
+    private static let threads = [
+        "arch_prctl", "capget", "clone", "clone3", "exit", "exit_group", "fork", "vfork", "futex", "futex_time64",
+        "futex_waitv", "get_robust_list", "get_thread_area", "gettid", "getpriority", "setpriority", "prctl",
+        "restart_syscall", "rseq", "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity",
+        "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_setaffinity", "sched_setscheduler",
+        "sched_yield", "set_robust_list", "set_thread_area", "set_tid_address", "set_tls", "wait4", "waitid",
+        "waitpid", "pidfd_open", "pidfd_send_signal",
+    ]
+    private static let files = [
+        "_llseek", "access", "chdir", "chmod", "close", "close_range", "copy_file_range", "creat", "dup", "dup2",
+        "dup3", "eventfd", "eventfd2", "faccessat", "faccessat2", "fadvise64", "fadvise64_64", "fallocate", "fchdir",
+        "fchmod", "fchmodat", "fchmodat2", "fchown", "fchown32", "fchownat", "fcntl", "fcntl64", "fdatasync", "flock",
+        "fstat", "fstat64", "fstatat64", "fstatfs", "fstatfs64", "fsync", "ftruncate", "ftruncate64", "getcwd",
+        "getdents", "getdents64", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "ioctl",
+        "link", "linkat", "lseek", "lstat", "lstat64", "memfd_create", "mkdir", "mkdirat", "msync", "newfstatat",
+        "open", "openat", "openat2", "pipe", "pipe2", "pread64", "preadv", "preadv2", "pwrite64", "pwritev",
+        "pwritev2", "read", "readahead", "readlink", "readlinkat", "readv", "rename", "renameat", "renameat2",
+        "rmdir", "sendfile", "sendfile64", "splice", "stat", "stat64", "statfs", "statfs64", "statx", "symlink",
+        "symlinkat", "sync_file_range", "truncate", "truncate64", "umask", "unlink", "unlinkat", "utime",
+        "utimensat", "utimes", "write", "writev",
+    ]
+    /// To use sockets that are there.
+    private static let messages = [
+        "_newselect", "getsockopt", "poll", "ppoll", "ppoll_time64", "pselect6", "recv", "recvfrom", "recvmsg",
+        "select",
+        "send", "sendmsg", "sendto", "shutdown",
+    ]
+    private static let sockets =
+        messages + [
+            "accept", "accept4", "bind", "connect", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait",
+            "epoll_pwait2", "epoll_wait", "getpeername", "getsockname", "listen", "recvmmsg", "sendmmsg", "setsockopt",
+            "socket", "socketcall", "socketpair",
+        ]
+    private static let time = [
+        "clock_getres", "clock_gettime", "clock_gettime64", "clock_nanosleep", "gettimeofday", "nanosleep", "time",
+        "timer_create", "timer_delete", "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime",
+        "times", "alarm", "getitimer", "setitimer",
+    ]
+    private static let signals = [
+        "kill", "pause", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend",
+        "rt_sigtimedwait", "sigaction", "sigaltstack", "signalfd", "signalfd4", "sigprocmask", "sigreturn", "tgkill",
+        "tkill",
+    ]
+    private static let facts = [
+        "getcpu", "getegid", "getegid32", "geteuid", "geteuid32", "getgid", "getgid32", "getgroups", "getgroups32",
+        "getpgid", "getpgrp", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getrusage",
+        "getsid", "getuid", "getuid32", "prlimit64", "setrlimit", "sysinfo", "ugetrlimit", "uname",
+    ]
+    private static let execution = ["execve", "setpgid", "setsid"]
+    /// To confine oneself further.
+    private static let confinement = [
+        "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+    ]
+
+    /// Confines this thread.
+    /// - Returns: for ``Response/report`` the descriptor from which another process reads the refused calls. While nobody
+    ///   has it, a refused call fails with ENOSYS.
+    /// - Throws: ``Failure``.
+    @discardableResult
+    package func apply(_ response: Response) throws(Failure) -> Int32? {
+        let action =
+            switch response {
+            case .refuse: cseccomp_refuse()
+            case .report: cseccomp_notify()
+            case .kill: cseccomp_kill()
+            }
+        guard let filter = seccomp_init(action) else { throw Failure(description: "seccomp: out of memory") }
+        defer { seccomp_release(filter) }
+        // A tree in place of a list of comparisons: every system call of the node passes it.
+        seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2)
+        for name in names {
+            let call = seccomp_syscall_resolve_name(name)
+            guard call != __NR_SCMP_ERROR else { continue }
+            // Negative: a call of other processors, for which libseccomp has no rule here.
+            _ = cseccomp_rule(filter, cseccomp_allow(), call)
+        }
+        let result = seccomp_load(filter)
+        guard result == 0 else {
+            throw Failure(description: "seccomp: cannot load the filter: \(String(cString: strerror(-result)))")
+        }
+        guard response == .report else { return nil }
+        let descriptor = seccomp_notify_fd(filter)
+        guard descriptor >= 0 else { throw Failure(description: "seccomp: the kernel has no notifications") }
+        return descriptor
+    }
+}
+
+/// A system call that a filter with ``SystemCallFilter/Response/report`` has stopped.
+package struct RefusedCall: Equatable, Sendable {
+    /// The name of the call.
+    package let name: String
+    /// The id of the thread that made the call, as the reader sees it; that of the process if it has one thread.
+    package let thread: Int32
+
+    package init(name: String, thread: Int32) {
+        self.name = name
+        self.thread = thread
+    }
+
+    /// Waits for a refused call and lets it fail with EPERM.
+    /// - Parameter descriptor: what ``SystemCallFilter/apply(_:)`` has returned.
+    /// - Returns: `nil` if the call was interrupted meanwhile.
+    package static func next(from descriptor: Int32) -> RefusedCall? {
+        var request: UnsafeMutablePointer<seccomp_notif>?
+        var answer: UnsafeMutablePointer<seccomp_notif_resp>?
+        guard seccomp_notify_alloc(&request, &answer) == 0, let request, let answer else { return nil }
+        defer { seccomp_notify_free(request, answer) }
+        guard seccomp_notify_receive(descriptor, request) == 0 else { return nil }
+        let name = seccomp_syscall_resolve_num_arch(request.pointee.data.arch, request.pointee.data.nr)
+        defer { free(name) }
+        answer.pointee.id = request.pointee.id
+        answer.pointee.error = -EPERM
+        guard seccomp_notify_respond(descriptor, answer) == 0 else { return nil }
+        return RefusedCall(
+            name: name.map { String(cString: $0) } ?? "\(request.pointee.data.nr)", thread: Int32(request.pointee.pid))
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CLinux
+import Confinement
+import Glibc
+
+/// The node's side of its supervisor: the process that starts key holders, opens the system's files that the confined
+/// node may not open again, and learns which system calls the node's sandbox has refused.
+package final class Supervisor: @unchecked Sendable {
+    // Unchecked: used on the loop's thread only, once the loop runs.
+
+    /// Files of the system that are replaced while the node runs, so that a rule for the file would not hold.
+    package enum SystemFile: UInt8, CaseIterable, Sendable {
+        case resolvConf, hosts
+
+        /// Where the file is.
+        package var path: String {
+            switch self {
+            case .resolvConf: "/etc/resolv.conf"
+            case .hosts: "/etc/hosts"
+            }
+        }
+    }
+
+    /// What the supervisor reports.
+    package enum Report: Equatable, Sendable {
+        /// The sandbox has refused a system call.
+        case refused(RefusedCall)
+        /// A key holder has ended; the text says how.
+        case holderEnded(String)
+    }
+
+    private let socket: LocalSocket
+    private var reports: [Report] = []
+
+    private init(_ socket: LocalSocket) { self.socket = socket }
+
+    /// Starts a supervisor, from the same program as this process.
+    /// - Parameter file: the configuration file, for the key holders.
+    /// - Throws: a ``Failure``.
+    package static func start(configuration file: String) throws(Failure) -> Supervisor {
+        do {
+            let (ours, others) = try LocalSocket.pair(keepsMessages: true)
+            _ = try Program.start(["supervisor", file], passing: [others.descriptor])
+            return Supervisor(ours)
+        } catch {
+            throw Failure(description: "cannot start the supervisor of the node's processes")
+        }
+    }
+
+    /// Why there is no supervisor.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// Starts a key holder.
+    /// - Returns: the connection to it.
+    func startHolder() throws(LocalSocket.Failure) -> LocalSocket {
+        let (ours, others) = try LocalSocket.pair(keepsMessages: false)
+        try socket.send([SupervisorProcess.Command.startHolder.rawValue], with: others.descriptor)
+        return ours
+    }
+
+    /// Lets the supervisor watch the sandbox, and closes the descriptor here.
+    /// - Parameters:
+    ///   - descriptor: from `SystemCallFilter.apply`.
+    ///   - usesJSON: the format of the supervisor's log.
+    package func watch(_ descriptor: Int32, usesJSON: Bool) throws(Failure) {
+        defer { close(descriptor) }
+        do {
+            try socket.send([SupervisorProcess.Command.watch.rawValue, usesJSON ? 1 : 0], with: descriptor)
+        } catch {
+            throw Failure(description: "the supervisor has ended")
+        }
+    }
+
+    /// A copy of one of the system's files, in memory; `nil` if it cannot be read or is not a ``SystemFile``. The caller
+    /// closes the descriptor.
+    package func open(_ path: String) -> Int32? {
+        guard let file = SystemFile.allCases.first(where: { $0.path == path }) else { return nil }
+        do {
+            try socket.send([SupervisorProcess.Command.open.rawValue, file.rawValue])
+            // The supervisor answers at once, or has ended.
+            while let (bytes, passed) = try socket.receive(atMost: SupervisorProcess.largestMessage, waits: true) {
+                if bytes.first == SupervisorProcess.Command.open.rawValue { return passed }
+                keep(bytes)
+            }
+        } catch {
+            // The supervisor has ended.
+        }
+        return nil
+    }
+
+    /// What the supervisor has reported since the last call.
+    package func takeReports() -> [Report] {
+        while let received = try? socket.receive(atMost: SupervisorProcess.largestMessage, waits: false) {
+            keep(received.bytes)
+            if let passed = received.passed { close(passed) }
+        }
+        defer { reports = [] }
+        return reports
+    }
+
+    /// Whether the supervisor has ended.
+    package var hasEnded: Bool { socket.isClosed }
+
+    private func keep(_ bytes: [UInt8]) {
+        guard reports.count < SupervisorProcess.mostReports, let report = SupervisorProcess.report(in: bytes) else {
+            return
+        }
+        reports.append(report)
+    }
+}

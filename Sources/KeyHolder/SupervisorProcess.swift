@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CLinux
+import Confinement
+import Cryptography
+import Glibc
+import Logging
+import NodeConfiguration
+import Time
+
+/// The supervisor: a small process that reads nothing which came over the network. It starts before the node reads its
+/// configuration, and ends with the node.
+package enum SupervisorProcess {
+    /// What the node asks for: the first byte of a message. A descriptor comes with the first two.
+    enum Command: UInt8 {
+        /// Start a key holder that serves this connection.
+        case startHolder = 1
+        /// Read refused system calls from this descriptor. The second byte says whether the log is JSON.
+        case watch
+        /// Copy a system file, whose number is the second byte. The answer has the same first byte and the descriptor of
+        /// the copy.
+        case open
+    }
+
+    /// The first bytes of reports to the node.
+    private enum ReportKind: UInt8 {
+        case refused = 101
+        case holderEnded
+    }
+
+    /// The largest message in bytes.
+    static let largestMessage = 256
+    /// The most reports that wait for the node.
+    static let mostReports = 1000
+    private static let connection: Int32 = 3
+    /// The most key holders at a time: two during a reload.
+    private static let mostHolders = 4
+    /// A call that is refused again is logged again after this time.
+    private static let logInterval = Duration.seconds(60)
+    private static let mostLogged = 100
+
+    /// A key holder that runs.
+    private struct Holder {
+        let process: pid_t
+        let descriptor: Int32
+    }
+
+    /// - Parameters:
+    ///   - file: the configuration file.
+    ///   - makeLogger: makes the logger of a format.
+    package static func run(configuration file: String, makeLogger: (Configuration.LogFormat) -> Logger) -> Never {
+        _ = ProcessHardening.forbidCoreDumps()
+        var rules = FileRules()
+        // It opens the configuration and the keys for the key holders, which inherit these rules.
+        rules.executable = ["/"]
+        do {
+            _ = try rules.apply()
+            try SystemCallFilter.supervisor.apply(.refuse)
+        } catch {
+            makeLogger(.text).error("the supervisor of the node's processes cannot confine itself: \(error)")
+        }
+        let socket = LocalSocket(owning: connection)
+        let memory = clinux_memfd()
+        var holders: [Holder] = []
+        var refused: (descriptor: Int32, logger: Logger)?
+        var logged: [String: MonotonicTime] = [:]
+        while true {
+            var waits = [pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)]
+            waits.append(pollfd(fd: refused?.descriptor ?? -1, events: Int16(POLLIN), revents: 0))
+            waits += holders.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+            guard poll(&waits, nfds_t(waits.count), -1) > 0 else { continue }
+            for (holder, wait) in zip(holders, waits.dropFirst(2)) where wait.revents != 0 {
+                let text = end(of: holder.process)
+                close(holder.descriptor)
+                holders.removeAll { $0.process == holder.process }
+                send([ReportKind.holderEnded.rawValue] + Array(text.utf8), to: socket)
+            }
+            if let (descriptor, logger) = refused, waits[1].revents != 0 {
+                if let call = RefusedCall.next(from: descriptor) {
+                    let now = MonotonicTime.now
+                    if logged[call.name].map({ now - $0 >= logInterval }) ?? (logged.count < mostLogged) {
+                        logged[call.name] = now
+                        logger.error(
+                            "the sandbox refused a system call",
+                            metadata: [
+                                "call": "\(call.name)", "thread": "\(call.thread)", "name": "\(name(of: call.thread))",
+                            ])
+                    }
+                    let thread = withUnsafeBytes(of: call.thread.bigEndian) { Array($0) }
+                    send([ReportKind.refused.rawValue] + thread + Array(call.name.utf8), to: socket)
+                } else if waits[1].revents & Int16(POLLHUP) != 0 {
+                    close(descriptor)
+                    refused = nil
+                }
+            }
+            guard waits[0].revents != 0 else { continue }
+            do {
+                guard let (bytes, passed) = try socket.receive(atMost: largestMessage, waits: false) else { continue }
+                switch (Command(rawValue: bytes[0]), passed) {
+                case (.startHolder, let passed?):
+                    if holders.count < mostHolders, let holder = startHolder(file, passed, memory) {
+                        holders.append(holder)
+                    }
+                    close(passed)
+                case (.watch, let passed?):
+                    if let refused { close(refused.descriptor) }
+                    refused = (passed, makeLogger(bytes.last == 1 ? .json : .text))
+                case (.open, nil):
+                    let file: Supervisor.SystemFile? = bytes.last.flatMap { Supervisor.SystemFile(rawValue: $0) }
+                    let copy = file.flatMap { Self.copy(of: $0.path) }
+                    try socket.send([Command.open.rawValue], with: copy)
+                    if let copy { close(copy) }
+                case (_, let passed): if let passed { close(passed) }
+                }
+            } catch {
+                // The node has ended.
+                _exit(0)
+            }
+        }
+    }
+
+    /// The name of a thread: `tor`, or one of the node's.
+    private static func name(of thread: Int32) -> String {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        let file = open("/proc/\(thread)/comm", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return "" }
+        defer { close(file) }
+        return String(decoding: bytes.prefix(max(0, read(file, &bytes, bytes.count) - 1)), as: UTF8.self)
+    }
+
+    private static func startHolder(_ file: String, _ passed: Int32, _ memory: Int32) -> Holder? {
+        guard let process = try? Program.start(["key-holder", file], passing: [passed, memory]) else { return nil }
+        let descriptor = clinux_pidfd_open(process)
+        return descriptor >= 0 ? Holder(process: process, descriptor: descriptor) : nil
+    }
+
+    /// A file in memory with the contents of this one: a process that may not open the file may not reopen it through its
+    /// descriptor either.
+    private static func copy(of path: String) -> Int32? {
+        guard let bytes = try? RegularFile.read(path, atMost: ConfiguredFile.largest) else { return nil }
+        let copy = clinux_memfd()
+        guard copy >= 0, write(copy, bytes, bytes.count) == bytes.count else {
+            if copy >= 0 { close(copy) }
+            return nil
+        }
+        return copy
+    }
+
+    private static func end(of process: pid_t) -> String {
+        var status: Int32 = 0
+        guard waitpid(process, &status, 0) == process else { return "for an unknown reason" }
+        let signal = clinux_exit_signal(status)
+        return signal > 0 ? "by signal \(signal)" : "with status \(clinux_exit_status(status))"
+    }
+
+    /// A report that the node does not read in time is lost: the supervisor must not wait for it.
+    private static func send(_ report: [UInt8], to socket: LocalSocket) {
+        _ = report.withUnsafeBytes {
+            Glibc.send(
+                socket.descriptor, $0.baseAddress, min($0.count, largestMessage),
+                Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+        }
+    }
+
+    /// Decodes a report; `nil` if it is none.
+    static func report(in bytes: [UInt8]) -> Supervisor.Report? {
+        switch bytes.first.flatMap(ReportKind.init(rawValue:)) {
+        case .refused:
+            guard bytes.count > 5 else { return nil }
+            let thread = bytes[1..<5].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+            return .refused(
+                RefusedCall(
+                    name: String(decoding: bytes[5...], as: UTF8.self), thread: Int32(bitPattern: thread)))
+        case .holderEnded: return .holderEnded(String(decoding: bytes.dropFirst(), as: UTF8.self))
+        case nil: return nil
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CLinux
+import Confinement
+import Glibc
+import Testing
+
+/// The sandbox, each test in a process of its own, because it is for ever. Landlock confines the thread of the test.
+@Suite struct SandboxTests {
+    private static func execute(_ program: String) -> Int32 {
+        var arguments: [UnsafeMutablePointer<CChar>?] = [nil]
+        return execv(program, &arguments)
+    }
+
+    private static func readable(_ path: String) -> Bool {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        if file >= 0 { close(file) }
+        return file >= 0
+    }
+
+    @Test func `files are readable, writable or neither, as the rules say`() async {
+        await #expect(processExitsWith: .success) {
+            let base = "/tmp/tocsin-rules-\(getpid())"
+            for directory in [base, "\(base)/read", "\(base)/write"] { #expect(mkdir(directory, 0o700) == 0) }
+            for file in ["\(base)/one", "\(base)/two", "\(base)/read/a"] { close(creat(file, 0o600)) }
+            var rules = FileRules()
+            rules.readable = ["\(base)/read", "\(base)/one", "\(base)/nothing"]
+            rules.writable = ["\(base)/write"]
+            let version = try? rules.apply()
+            #expect(version == FileRules.version)
+            guard FileRules.version > 0 else { return }
+            #expect(Self.readable("\(base)/one") && Self.readable("\(base)/read/a"))
+            #expect(!Self.readable("\(base)/two") && errno == EACCES)
+            #expect(!Self.readable("/etc/passwd") && errno == EACCES)
+            #expect(open("\(base)/one", O_WRONLY) < 0 && errno == EACCES)
+            #expect(open("\(base)/read/b", O_WRONLY | O_CREAT, 0o600) < 0 && errno == EACCES)
+            #expect(open("\(base)/write/b", O_RDWR | O_CREAT, 0o600) >= 0)
+            #expect(rename("\(base)/write/b", "\(base)/write/c") == 0 && unlink("\(base)/write/c") == 0)
+            #expect(unlink("\(base)/one") < 0 && errno == EACCES)
+        }
+    }
+
+    @Test func `a refused system call fails, and an allowed one works`() async {
+        await #expect(processExitsWith: .success) {
+            #expect(throws: Never.self) { try SystemCallFilter.node(mayExecute: false).apply(.refuse) }
+            #expect(clinux_prctl(PR_GET_DUMPABLE, 0) >= 0)
+            #expect(mkdir("/tmp/tocsin-filter-\(getpid())", 0o700) == 0)
+            #expect(chroot("/tmp") < 0 && errno == EPERM)
+            #expect(Self.execute("/bin/true") < 0 && errno == EPERM)
+        }
+    }
+
+    @Test func `a filter for tests ends the process`() async {
+        await #expect(processExitsWith: .signal(SIGSYS)) {
+            #expect(throws: Never.self) { try SystemCallFilter.node(mayExecute: true).apply(.kill) }
+            _ = chroot("/tmp")
+        }
+    }
+
+    @Test func `another process reads what was refused`() async {
+        await #expect(processExitsWith: .success) {
+            let confined = ConfinedThread()
+            let descriptor = try #require(confined.start())
+            #expect(RefusedCall.next(from: descriptor)?.name == "chroot")
+            #expect(confined.finish() == EPERM)
+        }
+    }
+
+    /// A thread that confines itself and makes a system call which is refused.
+    private final class ConfinedThread: @unchecked Sendable {
+        // Unchecked: the semaphore and the end of the thread order the accesses.
+        private var thread = pthread_t()
+        private let isConfined = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+        private var descriptor: Int32?
+        private var error: Int32 = 0
+
+        /// Starts the thread and waits until it is confined.
+        func start() -> Int32? {
+            sem_init(isConfined, 0, 0)
+            let context = Unmanaged.passRetained(self).toOpaque()
+            pthread_create(
+                &thread, nil,
+                { context in
+                    let confined = Unmanaged<ConfinedThread>.fromOpaque(context!).takeRetainedValue()
+                    confined.descriptor = try? SystemCallFilter.node(mayExecute: true).apply(.report)
+                    sem_post(confined.isConfined)
+                    confined.error = chroot("/tmp") < 0 ? errno : 0
+                    return nil
+                }, context)
+            sem_wait(isConfined)
+            return descriptor
+        }
+
+        /// Waits until the thread has ended.
+        /// - Returns: the error of the system call.
+        func finish() -> Int32 {
+            pthread_join(thread, nil)
+            return error
+        }
+    }
+
+    @Test func `a key holder can neither open files nor sockets`() async {
+        await #expect(processExitsWith: .success) {
+            #expect(throws: Never.self) { try SystemCallFilter.keyHolder.apply(.refuse) }
+            #expect(!Self.readable("/etc/passwd") && errno == EPERM)
+            #expect(socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0) < 0 && errno == EPERM)
+            #expect(write(STDERR_FILENO, "", 0) == 0)
+            _exit(0)
+        }
+    }
+
+    @Test func `capabilities are dropped, also for programs that are started`() async {
+        await #expect(processExitsWith: .success) {
+            guard geteuid() == 0 else { return }
+            #expect(ProcessHardening.dropCapabilities())
+            #expect(chroot("/tmp") < 0 && errno == EPERM)
+            // CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_NET_BIND_SERVICE.
+            let kept = "CapEff:\t000000000000040b"
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            let file = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC)
+            let count = read(file, &bytes, bytes.count)
+            #expect(String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).contains(kept))
+        }
+    }
+}

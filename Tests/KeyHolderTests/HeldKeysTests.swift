@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Foundation
+import Testing
+import Time
+
+@testable import KeyHolder
+@testable import NodeConfiguration
+@testable import Providers
+@testable import Simulator
+
+/// A directory with the credentials of the stand-ins and a configuration.
+private struct Keys: ~Copyable {
+    let directory = URL.temporaryDirectory.appending(path: "tocsin-keys-\(UUID().uuidString)").path()
+    var file: String { "\(directory)/tocsin.toml" }
+
+    init(apple: String = "key_file = \"apns.p8\"\nkey_id = \"KEY0000001\"\nteam_id = \"TEAM000001\"", node: String = "")
+        async throws
+    {
+        let loop = EventLoop(name: "services")
+        let services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
+        _ = try await services.start()
+        await services.stop()
+        let text = """
+            \(node)
+            [[app]]
+            name = "bisq"
+            [app.apns]
+            topic = "com.example.app"
+            \(apple)
+            [app.fcm]
+            service_account_file = "service-account.json"
+            [apns]
+            trust_file = "ca.pem"
+            """
+        try Data(text.utf8).write(to: URL(filePath: file))
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: directory) }
+}
+
+@Suite struct HeldKeysTests {
+    private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
+
+    private func time(_ seconds: Int) -> ClockReading {
+        ClockReading(monotonic: start + .seconds(seconds), unix: 1_700_000_000 + Int64(seconds))
+    }
+
+    private func token(_ held: inout HeldKeys, at seconds: Int) -> (bytes: [UInt8]?, use: HeldKeys.Use?) {
+        held.answer(.providerToken(credential: 0), at: time(seconds))
+    }
+
+    @Test func `the report has the facts of the keys and copies of other files, and no key`() async throws {
+        let keys = try await Keys()
+        var held = HeldKeys(issued: IssuedTokens())
+        let report = held.load(keys.file)
+        #expect(held.count == 2 && report.credentials.count == 2)
+        let configuration = try Configuration(file: keys.file, copies: report.copies)
+        #expect(configuration.apps.map(\.name) == ["bisq"])
+        #expect(
+            try ConfiguredFile.read("\(keys.directory)/ca.pem", for: "apns.trust_file", of: configuration).starts(
+                with: "-----BEGIN".utf8))
+        let text = String(decoding: report.json, as: UTF8.self)
+        for name in ["apns.p8", "service-account.json"] {
+            let secret = try Data(contentsOf: URL(filePath: "\(keys.directory)/\(name)"))
+            #expect(!text.contains(String(decoding: Base64.encode(Array(secret)).prefix(60), as: UTF8.self)), "\(name)")
+        }
+        #expect(!text.contains("PRIVATE KEY") && !text.contains("UFJJVkFURSBLRVk"))
+        let again = try HolderReport(json: report.json)
+        #expect(again.credentials.map(\.reference) == configuration.credentials)
+    }
+
+    @Test func `a provider token is repeated for 20 minutes, also by the next key holder`() async throws {
+        let keys = try await Keys()
+        var held = HeldKeys(issued: IssuedTokens())
+        _ = held.load(keys.file)
+        let first = token(&held, at: 0)
+        #expect(first.use == HeldKeys.Use(kind: .providerToken, file: "\(keys.directory)/apns.p8"))
+        let again = token(&held, at: 1199)
+        #expect(again.bytes == first.bytes && again.use == nil)
+        var next = HeldKeys(issued: try IssuedTokens(json: held.issued.json))
+        _ = next.load(keys.file)
+        let repeated = token(&next, at: 1199)
+        #expect(repeated.bytes == first.bytes && repeated.use == nil)
+        let second = token(&next, at: 1200)
+        #expect(second.bytes != nil && second.bytes != first.bytes && second.use != nil)
+    }
+
+    @Test func `setting the wall clock issues no second provider token`() async throws {
+        let keys = try await Keys()
+        var held = HeldKeys(issued: IssuedTokens())
+        _ = held.load(keys.file)
+        let first = token(&held, at: 0).bytes
+        for unix in [Int64(0), 1_600_000_000, 1_900_000_000] {
+            let clock = ClockReading(monotonic: start + .seconds(60), unix: unix)
+            #expect(held.answer(.providerToken(credential: 0), at: clock).bytes == first)
+        }
+    }
+
+    @Test func `an assertion is repeated for ten seconds and asks for one permission`() async throws {
+        let keys = try await Keys()
+        var held = HeldKeys(issued: IssuedTokens())
+        _ = held.load(keys.file)
+        func assertion(at seconds: Int) -> [UInt8]? { held.answer(.assertion(credential: 1), at: time(seconds)).bytes }
+        let first = try #require(assertion(at: 0))
+        #expect(assertion(at: 9) == first && assertion(at: 10) != first)
+        let claims = try #require(WebToken(String(decoding: first, as: UTF8.self))).claims
+        #expect(claims["scope"] == .string("https://www.googleapis.com/auth/firebase.messaging"))
+    }
+
+    @Test func `signatures for TLS have a burst and a rate`() async throws {
+        let keys = try await Keys(
+            apple: "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p12.password\"")
+        var held = HeldKeys(issued: IssuedTokens())
+        _ = held.load(keys.file)
+        let digest = [UInt8](repeating: 7, count: 32)
+        func isSigned(at seconds: Int) -> Bool {
+            held.answer(.signature(credential: 0, input: digest, padding: 0), at: time(seconds)).bytes != nil
+        }
+        for _ in 0..<60 { #expect(isSigned(at: 0)) }
+        #expect(!isSigned(at: 0))
+        #expect(isSigned(at: 1) && !isSigned(at: 1))
+        for _ in 0..<60 { #expect(isSigned(at: 3600)) }
+        #expect(!isSigned(at: 3600))
+    }
+
+    @Test func `a request about another kind of key, or none, has no answer`() async throws {
+        let keys = try await Keys()
+        var held = HeldKeys(issued: IssuedTokens())
+        _ = held.load(keys.file)
+        for request: HolderRequest in [
+            .providerToken(credential: 1), .assertion(credential: 0), .signature(credential: 0, input: [1], padding: 1),
+            .providerToken(credential: -1), .assertion(credential: 2),
+            .signature(credential: .max, input: [], padding: 0),
+        ] {
+            let (bytes, use) = held.answer(request, at: time(0))
+            #expect(bytes == nil && use == nil)
+        }
+    }
+
+    @Test func `without a key holder it reads no key, and an invalid configuration is left to the node`() async throws {
+        let keys = try await Keys(node: "[node]\nkey_holder = false")
+        var held = HeldKeys(issued: IssuedTokens())
+        #expect(held.load(keys.file).credentials.isEmpty && held.count == 0)
+        try Data("nonsense".utf8).write(to: URL(filePath: keys.file))
+        var other = HeldKeys(issued: IssuedTokens())
+        let report = other.load(keys.file)
+        #expect(report.credentials.isEmpty)
+        #expect(throws: ConfigurationError.self) { try Configuration(file: keys.file, copies: report.copies) }
+        let missing = other.load("/nowhere/tocsin.toml")
+        let error = #expect(throws: ConfigurationError.self) {
+            try Configuration(file: "/nowhere/tocsin.toml", copies: missing.copies)
+        }
+        #expect(error?.description.contains("No such file") == true)
+    }
+
+    @Test func `the tokens of the oldest keys are forgotten first`() throws {
+        var issued = IssuedTokens()
+        func key(_ number: Int) -> Digest256 { BLAKE2b.hash256([UInt8(number)]) }
+        for number in 0...IssuedTokens.most { issued.add([1], of: key(number), at: start + .seconds(number)) }
+        #expect(issued.latest(of: key(0), at: start + .seconds(100)) == nil)
+        #expect(issued.latest(of: key(1), at: start + .seconds(100)) == [1])
+    }
+}

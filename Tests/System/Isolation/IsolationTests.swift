@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Confinement
+import Cryptography
+import EventLoop
+import Foundation
+import Simulator
+import TNP
+import Testing
+import TocsinClient
+import Tor
+
+@testable import NodeConfiguration
+
+/// The node's processes: the node, its supervisor and its key holder. Every system call that the sandbox does not allow
+/// ends the process in these tests, except in those of attackers.
+@Suite struct IsolationTests {
+    private static let certificate = """
+        certificate_file = "apns.p12"
+        certificate_password_file = "apns.p12.password"
+        """
+
+    private func configuration(
+        _ stage: Stage, _ endpoints: SimulatedServices.Endpoints, node: String = "sandbox = \"kill\"",
+        credential: String? = nil, more: String = ""
+    ) -> String {
+        stage.configuration(endpoints, credential: credential, more: "[tor]\nmanaged = false\n\(more)")
+            .replacing("[node]", with: "[node]\n\(node)").replacing("log = \"trace\"", with: "log = \"info\"")
+    }
+
+    private func rewrite(_ name: String, with bytes: [UInt8], on stage: Stage) throws {
+        let file = "\(stage.directory)/\(name)"
+        try Data(bytes).write(to: URL(filePath: "\(file).new"))
+        try #require(chmod("\(file).new", 0o600) == 0 && rename("\(file).new", file) == 0)
+    }
+
+    private func phones(_ stage: Stage, _ endpoints: SimulatedServices.Endpoints) async throws -> [Phone] {
+        let phones = [
+            Phone.new(.iOS, model: "iPhone 15"), Phone.new(.iOSDev, model: "iPhone 12"),
+            Phone.new(.android, model: "Pixel 8"),
+            Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5"),
+        ]
+        for phone in phones { await stage.services.register(phone) }
+        return phones
+    }
+
+    /// Rings each phone once, in a new connection.
+    private func ring(_ phones: [Phone], on stage: Stage, _ title: String) async throws {
+        let client = stage.client()
+        for phone in phones {
+            let outcome = try await client.submit(
+                try stage.envelope(for: phone, title: title), timeout: .seconds(30))
+            #expect(outcome.kind == .delivered, "\(phone.magic): \(outcome)")
+        }
+        await client.close()
+    }
+
+    @Test func `a confined node delivers to all push services, reloads, and stops`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phones = try await phones(stage, endpoints)
+        let text = configuration(
+            stage, endpoints, more: "[spool]\nenabled = true\n[handles]\nenabled = true")
+        let node = try await NodeProcess(text, on: stage)
+        try await ring(phones, on: stage, "first")
+        // Each file by rename, as editors and certbot replace files.
+        try rewrite("tocsin.toml", with: Array(text.replacing("New notification", with: "Changed").utf8), on: stage)
+        try rewrite("ca.pem", with: Array(try Data(contentsOf: URL(filePath: "\(stage.directory)/ca.pem"))), on: stage)
+        node.signal(SIGHUP)
+        try await node.waitForLog("configuration reloaded")
+        try await ring(phones, on: stage, "second")
+        try rewrite("tocsin.toml", with: Array("nonsense".utf8), on: stage)
+        node.signal(SIGHUP)
+        try await node.waitForLog("the new configuration is invalid; the node keeps the old one")
+        try await ring(phones, on: stage, "third")
+        #expect(node.lines(with: "provider token issued") == 1)
+        #expect(node.lines(with: "assertion for Google issued") == 1)
+        #expect(await node.stop() == 0)
+        // The others end with it.
+        try await node.wait("no process is left") {
+            try node.processes("supervisor").isEmpty && node.processes("key-holder").isEmpty
+        }
+        await stage.end()
+    }
+
+    @Test(arguments: CertificateAuthority.KeyKind.allCases)
+    func `a key holder signs TLS connections with a certificate`(_ kind: CertificateAuthority.KeyKind) async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start(certificateKey: kind)
+        let phones = try await phones(stage, endpoints).filter { $0.magic == .iOS }
+        let node = try await NodeProcess(configuration(stage, endpoints, credential: Self.certificate), on: stage)
+        try await ring(phones, on: stage, "certified")
+        #expect(node.lines(with: "TLS connection to Apple signed") >= 1)
+        #expect(await node.stop() == 0)
+        await stage.end()
+    }
+
+    @Test func `a lost key holder is replaced, and issues no second provider token`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phones = try await phones(stage, endpoints)
+        let text = configuration(stage, endpoints).replacing("[listen]", with: "[listen]\nadmin = \"unix:admin.sock\"")
+        let node = try await NodeProcess(text, on: stage)
+        try await ring(phones, on: stage, "first")
+        let first = try #require(try node.processes("key-holder").first)
+        kill(first, SIGKILL)
+        try await node.waitForLog("the key holder is lost")
+        try await node.waitForLog("another key holder has started")
+        let second = try #require(try node.processes("key-holder").first)
+        #expect(second != first)
+        // A key that stays the same, and its provider token: without the file, the node has to ask the new key holder.
+        try FileManager.default.removeItem(
+            atPath: "\(stage.directory)/state/apns-\(SimulatedServices.teamID)-\(SimulatedServices.keyID).token")
+        try rewrite(
+            "apns.p8", with: Array(try Data(contentsOf: URL(filePath: "\(stage.directory)/apns.p8"))) + [10], on: stage)
+        node.signal(SIGHUP)
+        try await node.waitForLog("configuration reloaded")
+        try await ring(phones, on: stage, "second")
+        #expect(node.lines(with: "provider token issued") == 1)
+        let metrics = try await adminText("/metrics", on: stage)
+        #expect(metrics.contains("tocsin_key_holder_losses_total 1"))
+        // While it is stopped, a request ends after a second, and the node asks another one.
+        let third = try #require(try node.processes("key-holder").first)
+        kill(third, SIGSTOP)
+        try rewrite("apns.p8", with: SigningKey.generate(.es256).pem, on: stage)
+        node.signal(SIGHUP)
+        try await node.waitForLog("configuration reloaded", count: 2)
+        kill(third, SIGKILL)
+        #expect(await node.stop() == 0)
+        await stage.end()
+    }
+
+    @Test func `the node works without a key holder and without a sandbox`() async throws {
+        for settings in ["key_holder = false\nsandbox = \"kill\"", "key_holder = false\nsandbox = \"off\""] {
+            let stage = Stage()
+            let endpoints = try await stage.services.start()
+            let phones = try await phones(stage, endpoints)
+            let text = configuration(stage, endpoints, node: settings)
+            let node = try await NodeProcess(text, on: stage)
+            try await ring(phones, on: stage, "first")
+            try rewrite("tocsin.toml", with: Array(text.replacing("New notification", with: "Changed").utf8), on: stage)
+            node.signal(SIGHUP)
+            try await node.waitForLog("configuration reloaded")
+            try await ring(phones, on: stage, "second")
+            #expect(try node.processes("key-holder").isEmpty)
+            #expect(await node.stop() == 0)
+            await stage.end()
+        }
+    }
+
+    @Test func `an unusable key or configuration is reported as without a key holder`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        func problem(_ text: String) async throws -> (status: Int32, log: String) {
+            try await NodeProcess.failure(text, on: stage)
+        }
+        let text = configuration(stage, endpoints)
+        let wrong = try await problem(text.replacing("\"apns.p8\"", with: "\"ca.pem\""))
+        #expect(wrong.status == 78 && wrong.log.contains("app[1].apns.key_file"), "\(wrong)")
+        let missing = try await problem(text.replacing("\"apns.p8\"", with: "\"nothing.p8\""))
+        #expect(missing.status == 78 && missing.log.contains("nothing.p8: cannot be read"), "\(missing)")
+        let invalid = try await problem("[node]\ncolour = 1")
+        #expect(invalid.status == 78 && invalid.log.contains("node.colour"), "\(invalid)")
+        try #require(chmod("\(stage.directory)/apns.p8", 0o644) == 0)
+        let open = try await problem(text)
+        #expect(open.status == 78 && open.log.contains("chmod 600"), "\(open)")
+        await stage.end()
+    }
+
+    // MARK: Attackers
+
+    /// What each attempt of an attacker in the node's place leads to.
+    private func attempts(_ settings: String, secrets: Bool = true) async throws -> ([String: String], log: String) {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let attacker = "\(stage.directory)/attacker/tor"
+        try FileManager.default.createDirectory(
+            atPath: "\(stage.directory)/attacker", withIntermediateDirectories: false)
+        try await AllocationCounter.compile(
+            [
+                "-O1", "-o", attacker,
+                URL(filePath: #filePath).deletingLastPathComponent().appending(path: "attacker.c").path(),
+            ])
+        let state = "\(stage.directory)/state"
+        try FileManager.default.createDirectory(
+            atPath: state, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+        let files = ["apns.p8", "service-account.json", "apns.p12", "tocsin.toml"]
+        let targets =
+            files.map { "\($0) \(stage.directory)/\($0)\n" }.joined()
+            + "system /etc/nsswitch.conf\n/etc/shadow /etc/shadow\n"
+        try Data(targets.utf8).write(to: URL(filePath: "\(state)/targets"))
+        let text = configuration(stage, endpoints, node: settings).replacing(
+            "managed = false", with: "managed = true\nbinary = \"\(attacker)\"")
+        let node = try await NodeProcess(text, on: stage)
+        let file = "\(state)/tor/attempts"
+        try await node.wait("the attacker has tried all") {
+            FileManager.default.contents(atPath: file).map { String(decoding: $0, as: UTF8.self) }?
+                .hasSuffix("end OK\n") == true
+        }
+        let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
+        if !settings.contains("off") { try await node.waitForLog("the sandbox refused a system call", count: 5) }
+        #expect(await node.stop() == 0)
+        let log = node.log
+        await stage.end()
+        return (
+            Dictionary(
+                uniqueKeysWithValues: lines.map { line in
+                    let words = line.split(separator: " ")
+                    return (String(words[0]), String(words[1]))
+                }), log
+        )
+    }
+
+    @Test func `an attacker who owns the node gets neither the keys nor the key holder nor another program`()
+        async throws
+    {
+        let (results, log) = try await attempts("sandbox = \"on\"")
+        // What the node may do.
+        for allowed in ["system", "write_state", "new_socket"] {
+            #expect(results[allowed] == "OK", "\(allowed)")
+        }
+        // Landlock.
+        for denied in [
+            "apns.p8", "service-account.json", "apns.p12", "tocsin.toml", "/etc/shadow", "write_elsewhere", "shell",
+        ] { #expect(results[denied] == "EACCES", "\(denied)") }
+        // seccomp.
+        for denied in ["ptrace", "process_vm_readv", "mount", "namespace", "bpf", "keyctl", "io_uring", "perf"] {
+            #expect(results[denied] == "EPERM", "\(denied)")
+        }
+        for denied in ["key_holder_memory", "key_holder_environment", "key_holder_descriptor"] {
+            let result = results[denied]
+            #expect(["EACCES", "EPERM"].contains(result), "\(denied)")
+        }
+        if FileRules.version >= 4 { #expect(results["listen"] == "EACCES") }
+        if FileRules.version >= 6 { #expect(results["kill_key_holder"] == "EPERM") }
+        #expect(log.contains("call=ptrace"))
+    }
+
+    @Test func `without a sandbox and a key holder the same attacker has all`() async throws {
+        let (results, _) = try await attempts("sandbox = \"off\"\nkey_holder = false")
+        for allowed in ["apns.p8", "service-account.json", "apns.p12", "tocsin.toml", "write_elsewhere", "listen"] {
+            #expect(results[allowed] == "OK", "\(allowed)")
+        }
+        #expect(results["shell"] == nil)
+    }
+
+    private func adminText(_ path: String, on stage: Stage) async throws -> String {
+        let (isSuccess, text) = try await ChildProcess.output(
+            of: "curl",
+            ["-sS", "--max-time", "5", "--unix-socket", "\(stage.directory)/admin.sock", "http://localhost\(path)"],
+            timeout: .seconds(10))
+        try #require(isSuccess, "\(text)")
+        return text
+    }
+}

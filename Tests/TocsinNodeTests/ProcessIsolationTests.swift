@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Confinement
+import Foundation
+import NodeConfiguration
+import Testing
+
+@testable import TocsinNode
+
+@Suite struct ProcessIsolationTests {
+    private let directory = URL.temporaryDirectory.appending(path: "tocsin-isolation-\(UUID().uuidString)").path()
+
+    private func rules(_ more: String = "", node: String = "", managed: Bool = false) throws -> FileRules {
+        let text = """
+            [node]
+            state = "/var/lib/node"
+            \(node)
+            [listen]
+            tnp = "unix:/run/node/tnp.sock"
+            http = "127.0.0.1:7080"
+            [[app]]
+            name = "bisq"
+            [app.apns]
+            topic = "com.example.app"
+            key_file = "/etc/node/keys/apns.p8"
+            key_id = "KEY0000001"
+            team_id = "TEAM000001"
+            [apns]
+            trust_file = "/etc/node/ca.pem"
+            \(more)
+            """
+        var configuration = try Configuration(text: text, file: "/etc/node/tocsin.toml")
+        configuration.decideTor(managed)
+        return FileRules(of: configuration) { ["PATH": directory, "SSL_CERT_DIR": "/srv/authorities"][$0] }
+    }
+
+    /// Whether a file is beneath one of these paths.
+    private func covers(_ paths: [String], _ file: String) -> Bool {
+        paths.contains { file == $0 || file.hasPrefix($0 == "/" ? "/" : "\($0)/") }
+    }
+
+    @Test func `a node reads neither its configuration nor its keys`() throws {
+        let rules = try rules()
+        for file in ["/etc/node/tocsin.toml", "/etc/node/keys/apns.p8", "/etc/node/ca.pem", "/etc/shadow", "/root/x"] {
+            #expect(!covers(rules.readable + rules.writable + rules.executable, file), "\(file)")
+        }
+        #expect(rules.writable == ["/var/lib/node", "/dev/null"])
+        #expect(rules.socketDirectories == ["/run/node"] && rules.listeningPorts == [7080])
+        #expect(rules.executable.isEmpty)
+        #expect(covers(rules.readable, "/srv/authorities/a.pem"))
+    }
+
+    @Test func `without a key holder it reads the directories of both`() throws {
+        let rules = try rules(node: "key_holder = false")
+        for file in ["/etc/node/tocsin.toml", "/etc/node/keys/apns.p8", "/etc/node/ca.pem"] {
+            #expect(covers(rules.readable, file), "\(file)")
+        }
+        #expect(!covers(rules.readable, "/etc/shadow"))
+    }
+
+    @Test func `it executes its own tor only`() throws {
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let tor = "\(directory)/tor"
+        func write(_ text: String) throws {
+            try Data(text.utf8).write(to: URL(filePath: tor))
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: tor)
+        }
+        try write("\u{7F}ELF")
+        let rules = try rules(managed: true)
+        #expect(rules.executable.first == tor && !covers(rules.executable, "/usr/bin/true"))
+        try write("#!/bin/sh")
+        #expect(covers(try self.rules(managed: true).executable, "/usr/bin/true"))
+    }
+
+    @Test func `it reads an external onion's address, not its secret key`() throws {
+        let rules = try rules("[tor]\nonion_directory = \"/var/lib/tor/onion\"")
+        #expect(covers(rules.readable, "/var/lib/tor/onion/hostname"))
+        #expect(!covers(rules.readable, "/var/lib/tor/onion/hs_ed25519_secret_key"))
+    }
+
+    @Test func `it may make a key of its own that does not exist yet`() throws {
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let spool = "[spool]\nenabled = true\nkey_file = \"\(directory)/spool.key\""
+        #expect(try rules(spool).writable.contains(directory))
+        try Data(count: 32).write(to: URL(filePath: "\(directory)/spool.key"))
+        let later = try rules(spool)
+        #expect(later.readable.contains("\(directory)/spool.key") && !later.writable.contains(directory))
+    }
+}

@@ -30,7 +30,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -47,6 +47,7 @@ help:
 	@echo "make bench        compares the node with h2load and nghttpx"
 	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
 	@echo "make soak-cluster three nodes with tors in network namespaces, killed, cut off and upgraded: OLD=program"
+	@echo "make quota        how a node adapts to the quotas of Apple and Google: Docs/images/quota.png"
 	@echo "make flood        honest senders beside hostile circuits"
 	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
 	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
@@ -190,6 +191,16 @@ soak-cluster: packages
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	$$sudo .build/release/tocsin-bench cluster --namespaces --envelopes $(SOAK) --kills $(KILLS) \
 	  $(if $(OLD),--old $(OLD))
+
+# The picture needs matplotlib.
+quota: packages
+	$(call install,python3-matplotlib)
+	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
+	.build/release/tocsin-bench quota --service fcm --samples .build/quota-fcm.csv
+	.build/release/tocsin-bench quota --service apns --samples .build/quota-apns.csv
+	/usr/bin/python3 Tests/Plots/quota.py Docs/images/quota.png \
+	  "Google: 429 QUOTA_EXCEEDED with retry-after=.build/quota-fcm.csv" \
+	  "Apple: 429 TooManyRequests=.build/quota-apns.csv"
 
 flood: packages
 	$(release-bench)

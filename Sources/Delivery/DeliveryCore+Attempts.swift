@@ -100,7 +100,7 @@ extension DeliveryCore {
         pending.heldBy = nil
         guard pending.isInMemory else { return }
         let clock = now.monotonic
-        if let left = pauses.remaining(pending.token, now: clock) {
+        if let left = pauses.admit(pending.token, now: clock) {
             let result = AttemptResult.heldBack(.providerThrottles, for: left, "device-paused")
             return conclude(pending, result, from: routes.routes[route].magic, now)
         }
@@ -173,6 +173,21 @@ extension DeliveryCore {
         settle(now)
     }
 
+    /// The effect of a result on the lane, given what the node knows about throttled devices.
+    /// - Parameter isPaused: whether delivery to the device was paused before the result.
+    private static func laneEffect(
+        of disposition: Disposition, isPaused: Bool, in lane: Lane
+    ) -> Disposition.LaneEffect {
+        guard disposition.token == .paused else {
+            if disposition.lane == .success { _ = lane.deviceThrottling.record(isThrottled: false) }
+            return disposition.lane
+        }
+        // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
+        // delivery to other devices.
+        if isPaused { return .none }
+        return lane.deviceThrottling.record(isThrottled: true) ? .failure : disposition.lane
+    }
+
     /// Records the result in the lane.
     /// - Returns: the effect of the result on the lane, adjusted by what the node already knows.
     private mutating func note(
@@ -190,13 +205,8 @@ extension DeliveryCore {
         {
             disposition.lane = .failure
         }
-        // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
-        // delivery to other devices.
-        if disposition.token == .paused, disposition.lane == .failure,
-            pauses.remaining(pending.token, now: clock) != nil
-        {
-            disposition.lane = .none
-        }
+        disposition.lane = Self.laneEffect(
+            of: disposition, isPaused: pauses.remaining(pending.token, now: clock) != nil, in: lane)
         let before = lane.breaker.state
         lane.breaker.record(
             disposition, retryAfter: result.retryAfter, wasProbe: wasProbe, now: clock, random: draw())
@@ -287,7 +297,7 @@ extension DeliveryCore {
             makeHistory(of: app)
             tokens[app]!.accepted(token, by: home, at: now.milliseconds)
             if let collapse = pending.collapse { collapses.accepted(collapse, pending.sequence) }
-            pauses.end(token)
+            pauses.accepted(token, now: clock)
             lane.surge.accepted(clock)
             guard home != nil else { return result }
             var hinted = result

@@ -11,6 +11,7 @@ final class Lane {
     var breaker = Breaker()
     var surge: TokenRefusalSurge
     var connectionFailures = ConnectionFailures()
+    var deviceThrottling = DeviceThrottling()
     /// Limits the attempts in flight.
     var window: ConcurrencyWindow
     /// Envelopes that wait for room in the window.

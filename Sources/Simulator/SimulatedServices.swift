@@ -265,6 +265,19 @@ package actor SimulatedServices {
         try instance.server.set(isSwallowing: faults.isBlackHole)
     }
 
+    /// Replaces the quota of a service. What was used counts on.
+    /// - Throws: ``SetupError`` before ``start(identityValidFor:serverNames:certificateKey:)``.
+    package func set(_ quota: Quota, on platform: Device.Platform) throws {
+        try running(platform).service.meter.quota = quota
+    }
+
+    /// What a service is doing: the requests that it has received, those refused by its quota, and those without an answer
+    /// so far.
+    package func load(of platform: Device.Platform) -> (requests: Int, overQuota: Int, outstanding: Int) {
+        guard let service = instances[platform]?.service else { return (0, 0, 0) }
+        return (service.requests, service.overQuota, service.outstanding)
+    }
+
     /// Sets whether the network between the services and their clients fails. While it does, the answers of the last 15
     /// seconds on each connection that ends count as lost.
     package func setNetworkFailing(_ isFailing: Bool) {

@@ -19,7 +19,7 @@ struct TocsinBench: AsyncParsableCommand {
             BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSoak.self, BenchCrash.self, BenchBulkhead.self,
             BenchFlood.self, BenchSpool.self, BenchAdmission.self, BenchConnections.self, BenchSilence.self,
             BenchClients.self, BenchRelay.self, BenchCluster.self,
-            BenchSimulate.self, BenchSimulateMany.self, ConformanceHook.self,
+            BenchSimulate.self, BenchSimulateMany.self, BenchQuota.self, ConformanceHook.self,
         ],
         defaultSubcommand: BenchCompare.self)
 }

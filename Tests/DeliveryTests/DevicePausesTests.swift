@@ -68,15 +68,60 @@ import Testing
         #expect(pauses.remaining(token(1), now: start + .seconds(1)) == .seconds(299))
     }
 
-    @Test func `an acceptance ends the pause and resets its length`() {
+    /// How many of many attempts may begin now.
+    private func admitted(_ pauses: inout DevicePauses, at now: MonotonicTime) -> Int {
+        (0..<100).count { _ in pauses.admit(token(1), now: now) == nil }
+    }
+
+    @Test func `after a pause the number of attempts a second doubles, until the device works again`() {
+        var pauses = DevicePauses(capacity: 10)
+        #expect(admitted(&pauses, at: start) == 100)
+        pauses.pause(token(1), seconds: 60, now: start, random: 0)
+        #expect(pauses.admit(token(1), now: start) == .seconds(60))
+        var now = start + .seconds(60)
+        for expected in [1, 2, 4, 8, 16, 32] {
+            #expect(admitted(&pauses, at: now) == expected)
+            #expect(pauses.admit(token(1), now: now + .milliseconds(300)) == .milliseconds(700))
+            // All acceptances of a batch count once, those of other devices not at all.
+            for _ in 0..<expected { pauses.accepted(token(1), now: now + .milliseconds(400)) }
+            pauses.accepted(token(2), now: now)
+            now = now + .seconds(1)
+        }
+        #expect(admitted(&pauses, at: now) == 100 && pauses.count == 0)
+    }
+
+    @Test func `without an acceptance one attempt a second may begin`() {
+        var pauses = DevicePauses(capacity: 10)
+        pauses.pause(token(1), seconds: 60, now: start, random: 0)
+        for second in 60..<70 { #expect(admitted(&pauses, at: start + .seconds(second)) == 1) }
+    }
+
+    @Test func `the next pause begins with one attempt, and an acceptance of before it does not end it`() {
+        var pauses = DevicePauses(capacity: 10)
+        pauses.pause(token(1), seconds: 1, now: start, random: 0)
+        var now = start + .seconds(1)
+        for _ in 0..<3 {
+            _ = admitted(&pauses, at: now)
+            pauses.accepted(token(1), now: now)
+            now = now + .seconds(1)
+        }
+        pauses.pause(token(1), seconds: 60, now: now, random: 0)
+        pauses.accepted(token(1), now: now + .seconds(1))
+        #expect(pauses.remaining(token(1), now: now + .seconds(1)) == .seconds(59))
+        #expect(admitted(&pauses, at: now + .seconds(60)) == 1)
+    }
+
+    @Test func `a device that works again has its first, short pauses again`() {
         var pauses = DevicePauses(capacity: 10)
         for _ in 0..<5 { pauses.pause(token(1), seconds: 60, now: start, random: 0.5) }
-        pauses.end(token(2))
-        #expect(pauses.remaining(token(1), now: start) != nil)
-        pauses.end(token(1))
-        #expect(pauses.remaining(token(1), now: start) == nil)
-        pauses.pause(token(1), seconds: 1, now: start, random: 0.5)
-        #expect(pauses.remaining(token(1), now: start) == .seconds(5))
+        var now = start + .seconds(600)
+        for _ in 0..<6 {
+            _ = admitted(&pauses, at: now)
+            pauses.accepted(token(1), now: now)
+            now = now + .seconds(1)
+        }
+        pauses.pause(token(1), seconds: 1, now: now, random: 0.5)
+        #expect(pauses.remaining(token(1), now: now) == .seconds(5))
     }
 
     @Test func `no more devices are paused than the capacity allows`() {

@@ -20,6 +20,12 @@ final class SimulatedAPNs: PushService {
 
     var providerTokensSeen: Int { validator.tokensSeen }
 
+    var namesRetryAfter: Bool { false }
+
+    func device(of request: ServerRequest) -> String? {
+        APNsRequestValidator.deviceToken(inPath: request.headers.text(":path") ?? "")
+    }
+
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
         let answer = validator.validate(request, clientName: clientName, now: now()) { registry[$0] }
         let id = request.headers.text("apns-id") ?? Self.newID()

@@ -46,6 +46,10 @@ final class SimulatedFCM: PushService {
     /// FCM uses access tokens, not provider tokens.
     var providerTokensSeen: Int { 0 }
 
+    var namesRetryAfter: Bool { true }
+
+    func device(of request: ServerRequest) -> String? { JSONValue(request.body)?["message"]?["token"]?.string }
+
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
         let path = request.headers.text(":path") ?? ""
         if path == Self.tokenEndpointPath { return PushAnswer(response: grant(request)) }

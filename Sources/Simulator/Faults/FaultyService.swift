@@ -17,6 +17,10 @@ protocol PushService: AnyObject {
     var tokenPath: String? { get }
     /// Number of different provider tokens seen.
     var providerTokensSeen: Int { get }
+    /// Whether its 429 has `retry-after`.
+    var namesRetryAfter: Bool { get }
+    /// The device token in a request; `nil` if there is none.
+    func device(of request: ServerRequest) -> String?
     /// Validates a request and answers it.
     /// - Parameter clientName: the common name of the client's certificate.
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer
@@ -49,6 +53,12 @@ final class FaultyService: RequestHandler {
     private var records: [ObjectIdentifier: Record] = [:]
     /// The current faults.
     var faults = Faults()
+    /// How many notifications the service takes.
+    var meter = QuotaMeter()
+    /// Number of notifications refused by the quota.
+    private(set) var overQuota = 0
+    /// Number of requests without an answer.
+    var outstanding: Int { records.values.reduce(0) { $0 + $1.outstanding.count } }
     /// Whether the network to the clients fails, so that recent answers on a connection that ends are lost.
     var isNetworkFailing = false
     /// Number of complete requests received, including those for access tokens.
@@ -129,8 +139,19 @@ final class FaultyService: RequestHandler {
     private func perform(_ fate: FaultPlan.Fate, of request: ServerRequest, on connection: ServerConnection) {
         switch fate {
         case .answered(let time):
-            let answer = process(request, on: connection)
-            respond(to: request.stream, answer, after: time, on: connection)
+            switch decision(on: request) {
+            case .taken(let wait):
+                let answer = process(request, on: connection)
+                respond(to: request.stream, answer, after: time + wait, on: connection)
+            case .refused(let wait):
+                overQuota += 1
+                let seconds = max(1, Int(wait.milliseconds / 1000) + 1)
+                let error = Faults.ErrorAnswer(
+                    perMille: 1000, status: 429, retryAfter: service.namesRetryAfter ? seconds : nil)
+                respond(
+                    to: request.stream, PushAnswer(response: service.errorResponse(error, to: request)), after: time,
+                    on: connection)
+            }
         case .refused(let error, let time):
             let answer = PushAnswer(response: service.errorResponse(error, to: request))
             respond(to: request.stream, answer, after: time, on: connection)
@@ -144,6 +165,11 @@ final class FaultyService: RequestHandler {
             if isProcessed { processUnanswered(request, on: connection) }
             abort(connection)
         }
+    }
+
+    private func decision(on request: ServerRequest) -> QuotaMeter.Decision {
+        guard !isForToken(request), let device = service.device(of: request) else { return .taken(after: .zero) }
+        return meter.decide(on: device, at: .now)
     }
 
     private func process(_ request: ServerRequest, on connection: ServerConnection) -> PushAnswer {

@@ -27,6 +27,10 @@ final class SimulatedWebPush: PushService {
     /// VAPID has no rule on how often a token may change.
     var providerTokensSeen: Int { 0 }
 
+    var namesRetryAfter: Bool { true }
+
+    func device(of request: ServerRequest) -> String? { request.headers.text(":path") }
+
     func answer(_ request: ServerRequest, clientName: String?) -> PushAnswer {
         let headers = request.headers
         guard headers.text(":method") == "POST", let authority = headers.text(":authority"),

@@ -62,7 +62,7 @@ struct BenchSimulate: AsyncParsableCommand {
     }
 
     /// Swift seeds its hash tables at random unless this variable is set when a process starts.
-    private static func ensureDeterministicHashing() throws {
+    static func ensureDeterministicHashing() throws {
         let name = "SWIFT_DETERMINISTIC_HASHING"
         guard getenv(name) == nil else { return }
         setenv(name, "1", 1)

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Notices that a push service which says that it throttles devices throttles the whole lane. APNs has one answer, 429
+/// TooManyRequests, and documents it for one device. But if many devices get it that were not throttled before, their
+/// senders are not the cause.
+///
+/// A sender cannot cause this alone: a device counts once in each of its pauses, which last for a minute or more.
+struct DeviceThrottling: Equatable {
+    /// The weight of an answer in the moving average.
+    private static let weight = 1.0 / 32
+    /// The part of answers above which the lane counts as throttled.
+    private static let threshold = 0.1
+
+    /// The part of answers that throttle a device, as an exponentially weighted moving average.
+    private var share = 0.0
+
+    /// Records an answer.
+    /// - Parameter isThrottled: whether it throttles a device that was not throttled before.
+    /// - Returns: whether the lane is throttled.
+    mutating func record(isThrottled: Bool) -> Bool {
+        share += ((isThrottled ? 1 : 0) - share) * Self.weight
+        return share > Self.threshold
+    }
+}

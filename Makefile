@@ -30,7 +30,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -49,6 +49,7 @@ help:
 	@echo "make soak-cluster three nodes with tors in network namespaces, killed, cut off and upgraded: OLD=program"
 	@echo "make quota        how a node adapts to the quotas of Apple and Google: Docs/images/quota.png"
 	@echo "make flood        honest senders beside hostile circuits"
+	@echo "make flood-long   the same for ten minutes, with 2,000 circuits"
 	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
 	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
 	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"
@@ -205,6 +206,12 @@ quota: packages
 flood: packages
 	$(release-bench)
 	.build/release/tocsin-bench flood --check --max-megabytes 400
+
+# Eleven minutes: 2,000 circuits and a thousand hostile submissions for each honest one.
+flood-long: packages
+	$(release-bench)
+	.build/release/tocsin-bench flood --seconds 600 --calm-seconds 60 --hostile 2000 --pause-factor 8 --check \
+	  --max-megabytes 400
 
 # Kept seeds, then fresh ones until the time is up.
 simulate-years: packages

@@ -72,7 +72,7 @@ static inline int clinux_landlock_restrict(int ruleset) {
 }
 static inline int clinux_open_path(const char *path) { return open(path, O_PATH | O_CLOEXEC); }
 
-// Sends bytes with a descriptor, or without one if it is negative.
+// Sends bytes with a descriptor, or without one if it is negative. Does not wait.
 static inline ssize_t clinux_send(int socket, const void *bytes, size_t count, int descriptor) {
     char control[CMSG_SPACE(sizeof(int))];
     struct iovec part = { .iov_base = (void *)bytes, .iov_len = count };
@@ -87,7 +87,7 @@ static inline ssize_t clinux_send(int socket, const void *bytes, size_t count, i
         header->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
     }
-    return sendmsg(socket, &message, MSG_NOSIGNAL);
+    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 // Receives bytes, and a descriptor: -1 if none came.
 static inline ssize_t clinux_receive(int socket, void *bytes, size_t count, int *descriptor, int flags) {
@@ -99,9 +99,16 @@ static inline ssize_t clinux_receive(int socket, void *bytes, size_t count, int 
     *descriptor = -1;
     if (length < 0) return length;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS
-        && header->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(descriptor, CMSG_DATA(header), sizeof(int));
+    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+        // Alignment leaves room for two.
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t index = 0; index < count; index++) {
+            int passed;
+            memcpy(&passed, CMSG_DATA(header) + index * sizeof(int), sizeof(int));
+            if (index == 0) *descriptor = passed;
+            else close(passed);
+        }
+    }
     return length;
 }
 

@@ -120,8 +120,11 @@ static inline EVP_PKEY *cssl_external_rsa(RSA *public, struct cssl_external *ext
     EVP_PKEY *made = EVP_PKEY_new();
     if (public && method && key && made && RSA_set_method(key, method)
         && RSA_set0_key(key, BN_dup(RSA_get0_n(public)), BN_dup(RSA_get0_e(public)), NULL)
-        && RSA_set_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_RSA), external) && EVP_PKEY_assign_RSA(made, key))
+        && RSA_up_ref(key) && EVP_PKEY_assign_RSA(made, key)
+        && RSA_set_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_RSA), external)) {
+        RSA_free(key);
         return made;
+    }
     RSA_free(key);
     EVP_PKEY_free(made);
     return NULL;
@@ -134,9 +137,11 @@ static inline EVP_PKEY *cssl_external_ec(const EC_KEY *public, struct cssl_exter
     EVP_PKEY *made = EVP_PKEY_new();
     if (public && method && key && made && EC_KEY_set_group(key, EC_KEY_get0_group(public))
         && EC_KEY_set_public_key(key, EC_KEY_get0_public_key(public)) && EC_KEY_set_method(key, method)
-        && EC_KEY_set_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_EC_KEY), external)
-        && EVP_PKEY_assign_EC_KEY(made, key))
+        && EC_KEY_up_ref(key) && EVP_PKEY_assign_EC_KEY(made, key)
+        && EC_KEY_set_ex_data(key, cssl_external_index(CRYPTO_EX_INDEX_EC_KEY), external)) {
+        EC_KEY_free(key);
         return made;
+    }
     EC_KEY_free(key);
     EVP_PKEY_free(made);
     return NULL;

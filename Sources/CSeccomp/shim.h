@@ -9,6 +9,14 @@ static inline uint32_t cseccomp_allow(void) { return SCMP_ACT_ALLOW; }
 static inline uint32_t cseccomp_refuse(void) { return SCMP_ACT_ERRNO(EPERM); }
 static inline uint32_t cseccomp_notify(void) { return SCMP_ACT_NOTIFY; }
 static inline uint32_t cseccomp_kill(void) { return SCMP_ACT_KILL_PROCESS; }
+static inline uint32_t cseccomp_missing(void) { return SCMP_ACT_ERRNO(ENOSYS); }
+// A rule that holds for calls whose argument compares like this.
+static inline int cseccomp_rule_if(
+    scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument, enum scmp_compare comparison,
+    uint64_t value, uint64_t second) {
+    struct scmp_arg_cmp compare = { .arg = argument, .op = comparison, .datum_a = value, .datum_b = second };
+    return seccomp_rule_add_array(filter, action, call, 1, &compare);
+}
 static inline int cseccomp_rule(scmp_filter_ctx filter, uint32_t action, int call) {
     return seccomp_rule_add(filter, action, call, 0);
 }

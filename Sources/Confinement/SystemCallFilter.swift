@@ -103,6 +103,34 @@ package struct SystemCallFilter: Sendable {
         "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
     ]
 
+    /// All flags of clone(2) that make a namespace.
+    private static let namespaceFlags: UInt64 = 0x7E02_0080
+    /// The requests of ioctl(2) that type into a terminal: TIOCSTI and TIOCLINUX.
+    private static let typing: (UInt64, UInt64) = (0x5412, 0x541C)
+
+    /// Allows a call with harmless arguments only.
+    /// - Returns: whether it is such a call.
+    private static func allowSome(_ name: String, _ call: Int32, in filter: scmp_filter_ctx) -> Bool {
+        func allow(_ argument: UInt32, _ comparison: scmp_compare, _ value: UInt64, _ second: UInt64 = 0) {
+            _ = cseccomp_rule_if(filter, cseccomp_allow(), call, argument, comparison, value, second)
+        }
+        switch name {
+        case "clone": allow(0, SCMP_CMP_MASKED_EQ, namespaceFlags, 0)
+        // Its flags are in memory, where a filter cannot see them. The C library uses clone instead.
+        case "clone3": _ = cseccomp_rule(filter, cseccomp_missing(), call)
+        case "socket", "socketpair":
+            for family in [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] { allow(0, SCMP_CMP_EQ, UInt64(family)) }
+        case "ioctl":
+            allow(1, SCMP_CMP_LT, typing.0)
+            for request in typing.0 + 1..<typing.1 { allow(1, SCMP_CMP_EQ, request) }
+            allow(1, SCMP_CMP_GT, typing.1)
+        // Of this process.
+        case "prlimit64": allow(0, SCMP_CMP_EQ, 0)
+        default: return false
+        }
+        return true
+    }
+
     /// Confines this thread.
     /// - Returns: for ``Response/report`` the descriptor from which another process reads the refused calls. While nobody
     ///   has it, a refused call fails with ENOSYS.
@@ -123,7 +151,7 @@ package struct SystemCallFilter: Sendable {
             let call = seccomp_syscall_resolve_name(name)
             guard call != __NR_SCMP_ERROR else { continue }
             // Negative: a call of other processors, for which libseccomp has no rule here.
-            _ = cseccomp_rule(filter, cseccomp_allow(), call)
+            if !Self.allowSome(name, call, in: filter) { _ = cseccomp_rule(filter, cseccomp_allow(), call) }
         }
         let result = seccomp_load(filter)
         guard result == 0 else {

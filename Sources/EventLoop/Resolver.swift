@@ -83,7 +83,7 @@ final class Resolver {
 
     /// Calls `body` with a path that leads to a file's contents.
     private static func withFile(_ path: String, _ open: EventLoop.SystemFileOpener, _ body: (String) -> Void) {
-        guard let descriptor = open(path) else { return }
+        guard let descriptor = open(path) else { return body(path) }
         body("/proc/self/fd/\(descriptor)")
         close(descriptor)
     }

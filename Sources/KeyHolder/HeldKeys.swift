@@ -39,7 +39,7 @@ struct HeldKeys {
 
     private var keys: [Int: Key] = [:]
     /// The provider tokens that were issued.
-    private(set) var issued: IssuedTokens
+    var issued: IssuedTokens
 
     /// The number of keys.
     var count: Int { keys.count }
@@ -55,7 +55,6 @@ struct HeldKeys {
         // The node reports what is wrong with the configuration.
         guard let configuration = try? Configuration(file: file, copies: report.copies) else { return report }
         for other in configuration.otherFiles { report.copies.add(other, atMost: ConfiguredFile.largest) }
-        guard configuration.hasKeyHolder else { return report }
         for reference in configuration.credentials {
             do {
                 let loaded = try CredentialFiles().load(reference)
@@ -152,6 +151,11 @@ struct IssuedTokens: Codable, Redacted {
             now - MonotonicTime(nanoseconds: token.time) < .seconds(APNsProviderToken.shortestInterval)
         else { return nil }
         return token.text.bytes
+    }
+
+    /// Takes over what another key holder has issued meanwhile.
+    mutating func merge(_ other: IssuedTokens) {
+        tokens.merge(other.tokens) { $0.time > $1.time ? $0 : $1 }
     }
 
     mutating func add(_ token: [UInt8], of key: Digest256, at now: MonotonicTime) {

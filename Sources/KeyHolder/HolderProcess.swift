@@ -43,10 +43,14 @@ package enum HolderProcess {
             try socket.sendFrame(report.json, within: sendTimeout)
             while true {
                 let frame = try socket.receiveFrame(atMost: HolderRequest.largest, within: nil)
-                let (answer, use) = keys.answer(
-                    try HolderRequest(json: frame), at: ClockReading(monotonic: .now, unix: UnixTime.now))
+                let request = try HolderRequest(json: frame)
+                // Several key holders may run, and together they issue no more than one.
+                guard lockMemory(true) else { throw LocalSocket.Failure.timedOut }
+                keys.issued.merge(readMemory())
+                let (answer, use) = keys.answer(request, at: ClockReading(monotonic: .now, unix: UnixTime.now))
+                if use?.kind == .providerToken { write(keys.issued) }
+                _ = lockMemory(false)
                 if let use {
-                    if use.kind == .providerToken { write(keys.issued) }
                     logger?.notice("\(use.kind.rawValue)", metadata: ["file": "\(use.file)"])
                 }
                 try socket.sendFrame(answer ?? [], within: sendTimeout)
@@ -56,8 +60,24 @@ package enum HolderProcess {
         }
     }
 
+    /// Locks the memory for this process, or unlocks it. Waits for a tenth of a second at most.
+    private static func lockMemory(_ isLocked: Bool) -> Bool {
+        var lock = flock()
+        lock.l_type = Int16(isLocked ? F_WRLCK : F_UNLCK)
+        lock.l_whence = Int16(SEEK_SET)
+        for _ in 0..<100 {
+            if fcntl(memory, F_SETLK, &lock) == 0 { return true }
+            usleep(1000)
+        }
+        return false
+    }
+
     private static func readMemory() -> IssuedTokens {
-        var bytes = [UInt8](repeating: 0, count: largestMemory)
+        var status = stat()
+        guard fstat(memory, &status) == 0, status.st_size > 0, status.st_size <= largestMemory else {
+            return IssuedTokens()
+        }
+        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
         let count = pread(memory, &bytes, bytes.count, 0)
         guard count > 0 else { return IssuedTokens() }
         return (try? IssuedTokens(json: Array(bytes.prefix(count)))) ?? IssuedTokens()

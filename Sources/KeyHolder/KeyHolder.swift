@@ -33,6 +33,8 @@ package final class KeyHolder: @unchecked Sendable {
 
     private let supervisor: Supervisor
     private var connection: HolderConnection?
+    /// The credentials that the node uses, each with a hash of its files.
+    private var expected: [Credential.Reference: [UInt8]] = [:]
     private var recovery = HolderRecovery()
     private var events: [Event] = []
 
@@ -59,6 +61,7 @@ package final class KeyHolder: @unchecked Sendable {
     /// Uses these credentials from now on, and ends the key holder before.
     package func use(_ credentials: HeldCredentials) {
         connection = credentials.connection
+        expected = credentials.connection.fingerprints
         recovery.started(at: .now)
     }
 
@@ -66,8 +69,13 @@ package final class KeyHolder: @unchecked Sendable {
     package func secondPassed(at now: MonotonicTime) -> [Event] {
         if let connection, connection.socket.isClosed { lost("it has ended", at: now) }
         if recovery.isDue(at: now) {
-            do {
-                use(try start())
+            do throws(Failure) {
+                let credentials = try start()
+                guard credentials.connection.hasAll(of: expected) else {
+                    throw Failure(
+                        description: "the configuration or a key has changed, or cannot be read: reload the node")
+                }
+                use(credentials)
                 events.append(.restarted)
             } catch {
                 events.append(.startFailed(error.description, pause: recovery.failed(at: now)))
@@ -132,6 +140,16 @@ final class HolderConnection: Sendable {
     let report: HolderReport
     /// The number of each credential in requests.
     let indices: [Credential.Reference: Int]
+    /// A hash of each credential's files; empty for a credential that cannot be used.
+    var fingerprints: [Credential.Reference: [UInt8]] {
+        indices.mapValues { report.credentials[$0].fingerprint.bytes }
+    }
+
+    /// Whether it has these credentials, with the same files.
+    func hasAll(of expected: [Credential.Reference: [UInt8]]) -> Bool {
+        let own = fingerprints
+        return expected.allSatisfy { own[$0] == $1 }
+    }
 
     init(_ socket: LocalSocket, _ report: HolderReport) {
         self.socket = socket

@@ -33,19 +33,29 @@ final class LocalSocket: Sendable {
         return (LocalSocket(owning: ends[0]), LocalSocket(owning: ends[1]))
     }
 
-    /// Sends a short message, with a descriptor if there is one.
+    /// Sends a short message, with a descriptor if there is one. Does not wait: fails if the other process reads nothing.
     func send(_ message: [UInt8], with passed: Int32? = nil) throws(Failure) {
         guard clinux_send(descriptor, message, message.count, passed ?? -1) == message.count else { throw .closed }
     }
 
-    /// Receives a message and the descriptor that came with it; `nil` if there is none yet.
-    /// - Parameter limit: longer messages are cut.
-    func receive(atMost limit: Int, waits: Bool) throws(Failure) -> (bytes: [UInt8], passed: Int32?)? {
+    /// Receives a message and the descriptor that came with it; `nil` if none comes in time.
+    /// - Parameters:
+    ///   - limit: longer messages are cut.
+    ///   - time: how long to wait for a message.
+    func receive(
+        atMost limit: Int, within time: Duration = .zero
+    ) throws(Failure) -> (bytes: [UInt8], passed: Int32?)? {
+        if time > .zero {
+            do {
+                try wait(for: Int16(POLLIN), until: .now + time)
+            } catch {
+                return nil
+            }
+        }
         var bytes = [UInt8](repeating: 0, count: limit)
         while true {
             var passed: Int32 = -1
-            let flags = waits ? 0 : Int32(MSG_DONTWAIT)
-            let count = clinux_receive(descriptor, &bytes, limit, &passed, flags)
+            let count = clinux_receive(descriptor, &bytes, limit, &passed, Int32(MSG_DONTWAIT))
             if count > 0 { return (Array(bytes.prefix(count)), passed >= 0 ? passed : nil) }
             if passed >= 0 { close(passed) }
             switch (count, errno) {

@@ -81,7 +81,9 @@ package final class Supervisor: @unchecked Sendable {
         do {
             try socket.send([SupervisorProcess.Command.open.rawValue, file.rawValue])
             // The supervisor answers at once, or has ended.
-            while let (bytes, passed) = try socket.receive(atMost: SupervisorProcess.largestMessage, waits: true) {
+            while let (bytes, passed) = try socket.receive(
+                atMost: SupervisorProcess.largestMessage, within: .seconds(1))
+            {
                 if bytes.first == SupervisorProcess.Command.open.rawValue { return passed }
                 keep(bytes)
             }
@@ -93,7 +95,7 @@ package final class Supervisor: @unchecked Sendable {
 
     /// What the supervisor has reported since the last call.
     package func takeReports() -> [Report] {
-        while let received = try? socket.receive(atMost: SupervisorProcess.largestMessage, waits: false) {
+        while let received = try? socket.receive(atMost: SupervisorProcess.largestMessage) {
             keep(received.bytes)
             if let passed = received.passed { close(passed) }
         }

@@ -39,6 +39,22 @@ package enum SupervisorProcess {
     private static let logInterval = Duration.seconds(60)
     private static let mostLogged = 100
 
+    /// How often key holders may start: a new one forgets what the keys were used for, except Apple's tokens.
+    private struct StartLimit {
+        private static let burst = 10.0
+        private static let perSecond = 0.1
+        private var left = StartLimit.burst
+        private var last = MonotonicTime.now
+
+        mutating func take(at now: MonotonicTime) -> Bool {
+            left = min(Self.burst, left + (now - last).milliseconds / 1000 * Self.perSecond)
+            last = now
+            guard left >= 1 else { return false }
+            left -= 1
+            return true
+        }
+    }
+
     /// A key holder that runs.
     private struct Holder {
         let process: pid_t
@@ -64,6 +80,8 @@ package enum SupervisorProcess {
         var holders: [Holder] = []
         var refused: (descriptor: Int32, logger: Logger)?
         var logged: [String: MonotonicTime] = [:]
+        var isWatching = false
+        var starts = StartLimit()
         while true {
             var waits = [pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)]
             waits.append(pollfd(fd: refused?.descriptor ?? -1, events: Int16(POLLIN), revents: 0))
@@ -76,7 +94,7 @@ package enum SupervisorProcess {
                 send([ReportKind.holderEnded.rawValue] + Array(text.utf8), to: socket)
             }
             if let (descriptor, logger) = refused, waits[1].revents != 0 {
-                if let call = RefusedCall.next(from: descriptor) {
+                if waits[1].revents & Int16(POLLIN) != 0, let call = RefusedCall.next(from: descriptor) {
                     let now = MonotonicTime.now
                     if logged[call.name].map({ now - $0 >= logInterval }) ?? (logged.count < mostLogged) {
                         logged[call.name] = now
@@ -95,15 +113,18 @@ package enum SupervisorProcess {
             }
             guard waits[0].revents != 0 else { continue }
             do {
-                guard let (bytes, passed) = try socket.receive(atMost: largestMessage, waits: false) else { continue }
+                guard let (bytes, passed) = try socket.receive(atMost: largestMessage) else { continue }
                 switch (Command(rawValue: bytes[0]), passed) {
                 case (.startHolder, let passed?):
-                    if holders.count < mostHolders, let holder = startHolder(file, passed, memory) {
+                    if holders.count < mostHolders, starts.take(at: .now),
+                        let holder = startHolder(file, passed, memory)
+                    {
                         holders.append(holder)
                     }
                     close(passed)
-                case (.watch, let passed?):
-                    if let refused { close(refused.descriptor) }
+                // Once, before the node reads anything of strangers.
+                case (.watch, let passed?) where !isWatching:
+                    isWatching = true
                     refused = (passed, makeLogger(bytes.last == 1 ? .json : .text))
                 case (.open, nil):
                     let file: Supervisor.SystemFile? = bytes.last.flatMap { Supervisor.SystemFile(rawValue: $0) }

@@ -54,14 +54,23 @@ extension Configuration {
         }
     }
 
-    /// The other files that the configuration names and the node reads: keys of its own, and authorities.
+    /// Keys of the node's own, which it makes if they do not exist.
+    package var ownKeyFiles: [String] {
+        ([spool?.keyFile] + apps.map { $0.web?.keyFile }).compactMap(\.self)
+    }
+
+    /// Whether a file is beneath the state directory, where the node can write, and read for itself.
+    package func isInState(_ file: String) -> Bool { file.hasPrefix("\(state)/") }
+
+    /// The other files that the configuration names and the node reads: keys shared with others, and authorities. Those in
+    /// the state directory are not among them: an attacker in the node could make each a link to a file of keys.
     package var otherFiles: [String] {
         let shared = [
             services.apnsTrustFile, services.fcmTrustFile, cluster?.keyFile, cluster?.passwordFile, cluster?.trustFile,
             canary?.phoneFile,
         ]
-        let ofApps = apps.flatMap { [$0.upstream?.siteKeyFile, $0.web?.keyFile, $0.web?.trustFile] }
-        return (shared + ofApps).compactMap(\.self)
+        let ofApps = apps.flatMap { [$0.upstream?.siteKeyFile, $0.web?.trustFile] }
+        return (shared + ofApps).compactMap(\.self).filter { !isInState($0) }
     }
 }
 

@@ -37,12 +37,14 @@ final class EventLog {
     // MARK: Keys
 
     /// Logs, once, that the node's processes have no supervisor.
-    func supervisorEnded() {
-        guard hasSupervisor else { return }
+    /// - Returns: whether it was not logged before.
+    func supervisorEnded() -> Bool {
+        guard hasSupervisor else { return false }
         hasSupervisor = false
         logger.error(
             "the supervisor of the node's processes has ended: restart the node. Without it, no other key holder starts, no file of keys is read again, and refused system calls are not reported"
         )
+        return true
     }
 
     /// Logs what has happened to the key holder.

@@ -129,6 +129,10 @@ final class NodeParts: DispatchObserver {
         if let spool { try await dispatch.use(spool) }
         for listener in listeners { listener.resume() }
         isServing = true
+        if let processes = self.isolation, configuration.sandbox != .off, !processes.reportsRefusedCalls {
+            log.logger.warning(
+                "refused system calls raise no alarm: the kernel, or the container, does not allow to report them")
+        }
         if let processes = self.isolation, configuration.sandbox != .off, processes.landlock == 0 {
             log.logger.warning(
                 "the kernel has no Landlock (Linux 5.13): the node can read the files that its user can read")
@@ -267,6 +271,10 @@ final class NodeParts: DispatchObserver {
             new.copies = held?.copies
             let replaced = try apply(new, held)
             log.logger.notice("credentials reloaded", metadata: ["routes_replaced": "\(replaced)"])
+        } catch let error as KeyHolder.Failure {
+            providers.filesWillBeReadAgain()
+            log.logger.error(
+                "changed credential files cannot be read now; the node keeps the old credentials: \(error)")
         } catch {
             log.logger.error("a changed credential file is invalid; the node keeps the old credential: \(error)")
         }
@@ -366,7 +374,7 @@ final class NodeParts: DispatchObserver {
                 log.logger.info("a key holder has ended", metadata: ["how": "\(how)"])
             }
         }
-        if isolation.supervisor.hasEnded { log.supervisorEnded() }
+        if isolation.supervisor.hasEnded, log.supervisorEnded() { metrics.countLostKeyHolder() }
         for event in isolation.holder?.secondPassed(at: .now) ?? [] {
             if case .ended = event { metrics.countLostKeyHolder() }
             log.record(event)

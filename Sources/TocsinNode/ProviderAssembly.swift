@@ -35,12 +35,14 @@ struct ProviderAssembly {
     private static let searchesAtATime = 1
 
     private let configuration: Configuration
-    private let source: any CredentialSource
+    /// Where the credentials are; `nil` after init, so that a key holder which is no longer used ends.
+    private var source: (any CredentialSource)?
     let loop: EventLoop
     /// The providers, by the routes that they serve.
     var parts: [Route: Part] = [:]
     /// Apple's provider tokens in use, and those of an earlier assembly.
     private(set) var tokens: Tokens
+    private var issuers: [Digest256: any ProviderTokenIssuer] = [:]
     private(set) var tokensByApp: [String: APNsProviderToken] = [:]
     /// The files that were read, each with its version just before it was read.
     private(set) var versions: [String: FileVersion?] = [:]
@@ -71,6 +73,12 @@ struct ProviderAssembly {
             if let web = app.web { parts[Route(app: app.name, magic: .web)] = try webPush(web, of: app) }
             if let upstream = app.upstream { try relay(upstream, of: app) }
         }
+        self.source = nil
+    }
+
+    /// Uses the issuers of this assembly for tokens of an earlier one: the key's file may have moved.
+    func useIssuers() {
+        for (identity, issuer) in issuers { tokens[identity]?.issuer = issuer }
     }
 
     // MARK: Upstream nodes
@@ -170,8 +178,11 @@ struct ProviderAssembly {
     ) throws -> Credential {
         for file in reference.files { note(file) }
         do {
+            guard let source else { preconditionFailure("credentials are loaded in init") }
             let loaded = try source.load(reference)
             ingredients.add(loaded.fingerprint.bytes)
+            // The key holder knows a credential by the names of its files.
+            ingredients.add("\(reference)")
             return loaded.credential
         } catch {
             throw problem(key, "\(error.file): \(error.text)")
@@ -183,10 +194,8 @@ struct ProviderAssembly {
     ) -> APNsProviderToken {
         let key = issuer.publicKey
         ingredients.add("\(key.keyID) \(key.teamID)")
-        if let token = tokens[key.identity] {
-            token.issuer = issuer
-            return token
-        }
+        issuers[key.identity] = issuer
+        if let token = tokens[key.identity] { return token }
         let keeping = ProviderTokenFile(path: "\(configuration.state)/apns-\(key.teamID)-\(key.keyID).token")
         let token = APNsProviderToken(issuer, keeping: keeping)
         tokens[key.identity] = token

@@ -46,6 +46,12 @@ import Testing
             #expect(clinux_prctl(PR_GET_DUMPABLE, 0) >= 0)
             #expect(mkdir("/tmp/tocsin-filter-\(getpid())", 0o700) == 0)
             #expect(chroot("/tmp") < 0 && errno == EPERM)
+            // Types into the terminal (TIOCSTI), or would without the filter.
+            var character: UInt8 = 32
+            #expect(ioctl(STDIN_FILENO, 0x5412, &character) < 0 && errno == EPERM)
+            #expect(ioctl(STDIN_FILENO, UInt(FIONREAD), &character) >= 0 || errno != EPERM)
+            #expect(socket(AF_PACKET, Int32(SOCK_RAW.rawValue), 0) < 0 && errno == EPERM)
+            #expect(socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) >= 0)
             #expect(Self.execute("/bin/true") < 0 && errno == EPERM)
         }
     }

@@ -140,10 +140,22 @@ private struct Keys: ~Copyable {
         }
     }
 
-    @Test func `without a key holder it reads no key, and an invalid configuration is left to the node`() async throws {
-        let keys = try await Keys(node: "[node]\nkey_holder = false")
+    @Test func `a file in the state directory is not copied`() async throws {
+        let keys = try await Keys(node: "[node]\nstate = \"state\"")
+        let text = String(decoding: try Data(contentsOf: URL(filePath: keys.file)), as: UTF8.self)
+        try Data(text.replacing("\"ca.pem\"", with: "\"state/ca.pem\"").utf8).write(to: URL(filePath: keys.file))
+        try FileManager.default.createDirectory(atPath: "\(keys.directory)/state", withIntermediateDirectories: false)
+        try FileManager.default.createSymbolicLink(
+            atPath: "\(keys.directory)/state/ca.pem", withDestinationPath: "\(keys.directory)/apns.p8")
         var held = HeldKeys(issued: IssuedTokens())
-        #expect(held.load(keys.file).credentials.isEmpty && held.count == 0)
+        let report = held.load(keys.file)
+        let secret = try Data(contentsOf: URL(filePath: "\(keys.directory)/apns.p8"))
+        let encoded = String(decoding: Base64.encode(Array(secret)), as: UTF8.self)
+        #expect(!String(decoding: report.json, as: UTF8.self).contains(encoded.prefix(60)))
+    }
+
+    @Test func `an invalid configuration is left to the node`() async throws {
+        let keys = try await Keys()
         try Data("nonsense".utf8).write(to: URL(filePath: keys.file))
         var other = HeldKeys(issued: IssuedTokens())
         let report = other.load(keys.file)

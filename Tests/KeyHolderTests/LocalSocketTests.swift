@@ -50,15 +50,15 @@ import Testing
     @Test func `a descriptor comes with a message`() throws {
         let (one, other) = try LocalSocket.pair(keepsMessages: true)
         let (passed, far) = try LocalSocket.pair(keepsMessages: true)
-        #expect(try other.receive(atMost: 10, waits: false) == nil)
+        #expect(try other.receive(atMost: 10) == nil)
         try one.send([1, 2], with: far.descriptor)
         try one.send([3])
-        let first = try #require(try other.receive(atMost: 10, waits: true))
+        let first = try #require(try other.receive(atMost: 10, within: .seconds(1)))
         #expect(first.bytes == [1, 2])
         let copy = LocalSocket(owning: try #require(first.passed))
         try copy.send([9])
-        #expect(try passed.receive(atMost: 10, waits: true)?.bytes == [9])
-        let second = try #require(try other.receive(atMost: 10, waits: true))
+        #expect(try passed.receive(atMost: 10, within: .seconds(1))?.bytes == [9])
+        let second = try #require(try other.receive(atMost: 10, within: .seconds(1)))
         #expect(second.bytes == [3] && second.passed == nil)
     }
 

@@ -12,9 +12,15 @@ struct CredentialWatch {
     /// Watches files for changes from the given versions.
     init(_ versions: [String: FileVersion?] = [:]) { self.versions = versions }
 
+    /// The versions before the latest change.
+    private var before: [String: FileVersion?] = [:]
+
+    /// Makes the next call of ``hasChanged()`` report the latest change once more.
+    mutating func undo() { versions = before }
+
     /// Whether a file has changed since the last call.
     mutating func hasChanged() -> Bool {
-        let before = versions
+        before = versions
         for file in before.keys { versions[file] = FileVersion(of: file) }
         return versions != before
     }

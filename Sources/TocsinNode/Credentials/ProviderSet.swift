@@ -70,6 +70,7 @@ final class ProviderSet {
             }
         }
         current = new
+        current.useIssuers()
         watch = CredentialWatch(new.versions)
         return (changed, removed)
     }
@@ -80,6 +81,9 @@ final class ProviderSet {
         lastCheck = now
         return watch.hasChanged()
     }
+
+    /// Reports the latest change once more: it could not be read.
+    func filesWillBeReadAgain() { watch.undo() }
 
     /// The expiry warnings that are due now.
     func expiryWarnings(at now: Int64) -> [(ProviderAssembly.Certificate, ExpiryWarnings.Nearness)] {

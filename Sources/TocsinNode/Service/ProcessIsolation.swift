@@ -6,6 +6,7 @@ import EventLoop
 import Glibc
 import KeyHolder
 import NodeConfiguration
+import Providers
 import Tor
 
 /// What keeps an attacker who has taken over the node's process from taking more: the keys of Apple and Google are in
@@ -17,6 +18,15 @@ package struct ProcessIsolation: Sendable {
     package let holder: KeyHolder?
     /// The version of Landlock that confines this process; 0 if none does.
     package private(set) var landlock = 0
+    /// Whether a refused system call raises an alarm.
+    package private(set) var reportsRefusedCalls = true
+
+    /// The process has several threads, and the sandbox would confine one of them.
+    package struct Failure: Error, CustomStringConvertible {
+        package var description: String {
+            "the sandbox must begin before the process has a second thread; set node.sandbox = \"off\" under this emulator or debugger"
+        }
+    }
 
     /// Starts the supervisor and a key holder, and reads the configuration, without confining this process yet.
     /// - Parameters:
@@ -41,16 +51,24 @@ package struct ProcessIsolation: Sendable {
     /// - Throws: `FileRules.Failure` or `SystemCallFilter.Failure`.
     package mutating func confine(_ configuration: Configuration) throws {
         guard configuration.sandbox != .off else { return }
-        precondition(ProcessHardening.hasOneThread, "the sandbox would confine only one of several threads")
-        // The rules need a directory that exists. The node checks it when it starts.
+        guard ProcessHardening.hasOneThread else { throw Failure() }
+        // The rules need files that exist. The node checks them when it starts.
         _ = mkdir(configuration.state, 0o700)
+        if let file = configuration.spool?.keyFile { _ = try? KeyFile.readOrCreate(file) }
+        for web in configuration.apps.compactMap(\.web) {
+            if let file = web.keyFile { _ = try? VAPIDKey(readingOrCreating: file, subject: web.contact) }
+        }
         _ = ProcessHardening.dropCapabilities()
         landlock = try FileRules(of: configuration).apply()
         let filter = SystemCallFilter.node(mayExecute: configuration.tor.managed == true)
         if configuration.sandbox == .kill {
             try filter.apply(.kill)
-        } else if let refused = try filter.apply(.report) {
+        } else if let refused = try? filter.apply(.report) {
             try supervisor.watch(refused, usesJSON: configuration.logFormat == .json)
+        } else {
+            // A container's own filter may be the only one that reports.
+            try filter.apply(.refuse)
+            reportsRefusedCalls = false
         }
     }
 }
@@ -72,7 +90,8 @@ extension FileRules {
                 // Figures of this process, and of the processors.
                 "/proc", "/sys/devices/system/cpu", "/dev/random", "/dev/urandom",
             ] + Supervisor.SystemFile.allCases.map(\.path)
-            + ["SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF"].compactMap(environment)
+            + ["SSL_CERT_FILE", "OPENSSL_CONF"].compactMap(environment).map(Self.directory)
+            + (environment("SSL_CERT_DIR") ?? "").split(separator: ":").map(String.init)
         writable = [configuration.state, "/dev/null"]
         socketDirectories = configuration.endpoints.compactMap { endpoint in
             if case .unix(let path) = endpoint { Self.directory(of: path) } else { nil }
@@ -80,10 +99,7 @@ extension FileRules {
         listeningPorts = configuration.endpoints.compactMap { endpoint in
             if case .tcp(_, let port) = endpoint { port } else { nil }
         }
-        for file in configuration.ownKeyFiles {
-            // The node makes a missing one, next to a draft.
-            if access(file, F_OK) == 0 { readable.append(file) } else { writable.append(Self.directory(of: file)) }
-        }
+        readable += configuration.ownKeyFiles
         if !configuration.hasKeyHolder {
             let files = configuration.credentials.flatMap(\.files) + configuration.otherFiles
             readable += Set(([configuration.file] + files).map(Self.directory)).sorted()
@@ -97,10 +113,9 @@ extension FileRules {
         }
     }
 
-    /// Allows to start a program, which may have its own libraries beside it. A script may start any of the system's.
+    /// Allows to start a program. A script may start any of the system's.
     private mutating func allowExecution(of program: String) {
         executable = [program] + (Self.isScript(program) ? ["/usr", "/bin", "/lib", "/lib64"] : Self.interpreters)
-        readable.append(Self.directory(of: program))
     }
 
     private static func isScript(_ program: String) -> Bool {
@@ -123,9 +138,4 @@ extension FileRules {
 
 extension Configuration {
     fileprivate var endpoints: [Endpoint] { [listen.tnp, listen.http, listen.admin].compactMap(\.self) }
-
-    /// Key files that the node makes if they do not exist.
-    fileprivate var ownKeyFiles: [String] {
-        ([spool?.keyFile] + apps.map { $0.web?.keyFile }).compactMap(\.self)
-    }
 }

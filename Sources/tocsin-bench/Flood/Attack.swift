@@ -3,6 +3,7 @@
 import EventLoop
 import TNP
 import Time
+import TocsinClient
 
 /// Runs all hostile circuits at once. Each opens a new stream half a second after one was closed (two seconds if it has
 /// four streams), or, if the node has blocked the circuit for abuse, after one second and on a new circuit, as an
@@ -12,6 +13,9 @@ actor Attack {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let transport: FloodTransport
+    private let http: FloodTransport?
+    private let relay: Endpoint
+    private let pauseFactor: Double
     private let circuits: [HostileCircuit]
     /// The current id of each hostile circuit.
     private var names: [TorCircuit] = []
@@ -23,11 +27,23 @@ actor Attack {
 
     private static let pause = Duration.milliseconds(500)
     private static let pauseWhenBanned = Duration.seconds(1)
+    private static let workLimit = Duration.seconds(30)
+    private static let submissionsPerCircuit = 20
     /// How often to check whether a stream, or the attack, has ended.
     private static let pollInterval = Duration.milliseconds(200)
 
-    init(by transport: FloodTransport, of circuits: [HostileCircuit], ids: TorCircuits) {
+    /// - Parameters:
+    ///   - transport: how the TNP endpoint is reached, and `http` how the HTTP endpoint is.
+    ///   - relay: gives each connection a new circuit, for attackers that use a client.
+    ///   - pauseFactor: multiplies the pauses between submissions.
+    init(
+        by transport: FloodTransport, http: FloodTransport?, relay: Endpoint, of circuits: [HostileCircuit],
+        ids: TorCircuits, pauseFactor: Double
+    ) {
+        self.pauseFactor = pauseFactor
         self.transport = transport
+        self.http = http
+        self.relay = relay
         self.circuits = circuits
         self.ids = ids
     }
@@ -58,6 +74,7 @@ actor Attack {
 
     /// Opens streams one after the other until the attack is over.
     private func run(_ index: Int, _ stream: Int) async {
+        if circuits[index].kind == .working { return await work(as: circuits[index]) }
         // Spreads the starts.
         await rest(Self.pause * Double.random(in: 0..<1))
         // Circuits of a kind start with different kinds of garbage.
@@ -69,17 +86,45 @@ actor Attack {
         }
     }
 
+    /// Submits to invented device tokens with a client that computes proofs, as a desktop does, until the attack is over.
+    private func work(as circuit: HostileCircuit) async {
+        while !isOver {
+            let client = TocsinClient(
+                TocsinClient.Options(nodes: [relay], workLimit: Self.workLimit, patience: .zero, isolatesPhones: false),
+                on: loop)
+            var sum = HostileStatistics()
+            sum.circuits = 1
+            sum.connections = 1
+            for _ in 0..<Self.submissionsPerCircuit where !isOver {
+                let phone = Recipient.invented(.iOS, at: circuit.pushServer, using: &random)
+                var source = EnvelopeGenerator([phone.magic: [phone.deviceToken]])
+                sum.frames += 1
+                guard let outcome = try? await client.submit(source.next(phone.magic), timeout: Self.workLimit) else {
+                    break
+                }
+                sum.answers[HostileStatistics.Answer(kind: outcome.kind, reason: outcome.reason), default: 0] += 1
+                if outcome.kind == .retry { break }
+            }
+            await client.close()
+            figures[circuit.kind, default: HostileStatistics()] += sum
+            await rest(Self.pause)
+        }
+    }
+
     /// Runs one stream until it is closed.
     /// - Returns: whether the node blocked the circuit for abuse.
     private func runStream(_ index: Int, turn: Int) async -> Bool {
         let circuit = circuits[index]
         let name = names[index]
-        guard let stream = try? await transport.dial(on: name, by: loop) else {
+        guard let transport = circuit.kind == .http ? http : transport,
+            let stream = try? await transport.dial(on: name, by: loop)
+        else {
             figures[circuit.kind, default: HostileStatistics()].failedConnections += 1
             return false
         }
-        let wire = HostileStream(stream, reads: circuit.kind != .neverReading)
-        var script = HostileScript(circuit, after: transport.preamble(of: name), turn: turn)
+        let wire = HostileStream(
+            stream, speaksHTTP: circuit.kind == .http, reads: circuit.kind != .neverReading)
+        var script = HostileScript(circuit, after: transport.preamble(of: name), turn: turn, pauseFactor: pauseFactor)
         while !isOver, !wire.isClosed, let stroke = script.next(using: &random) {
             wire.send(stroke)
             await rest(stroke.pause) { wire.isClosed }

@@ -59,7 +59,10 @@ extension FloodReport {
                     + "\n    \(figures.summary.isEmpty ? "none" : figures.summary)\(failed)"
             }
         }
-        return ([header] + rows).joined(separator: "\n")
+        let sent = hostile.values.reduce(0) { $0 + $1.frames }
+        let ratio = honest[.flooded].flatMap { $0.submitted > 0 ? sent / $0.submitted : nil }
+        let sum = "hostile submissions for each honest one: \(ratio.map { "\($0)" } ?? "–")"
+        return ([header] + rows + [sum]).joined(separator: "\n")
     }
 
     private var providersText: String {

@@ -19,13 +19,15 @@ struct FloodReport {
     var refusals = Refusals()
     /// The duration of the attack.
     var attackDuration = Duration.zero
+    /// Envelopes that are replayed.
+    var replayed = 0
     /// How often a phone rang again for the same envelope.
     var repeats = 0
     /// Whether the node still delivered after the flood.
     var isAlive = false
 
     /// Maximum number of bad device tokens that the node may forward during the attack.
-    var unprovenBudget: Int { NodeDefaults.unprovenBudget(in: attackDuration) }
+    var unprovenBudget: Int { NodeDefaults.unprovenBudget(in: attackDuration, servesHTTP: hostile[.http] != nil) }
 
     /// The honest senders' p99 latency under the flood, divided by that of the calm phase; `nil` if one is missing.
     var p99Ratio: Double? {
@@ -59,7 +61,10 @@ struct FloodReport {
         where figures.circuits > 0 && figures.connections == 0 {
             broken.append("no hostile circuit of the kind \(kind.title) reached the node")
         }
-        if repeats > 0 { broken.append("phones rang again for the same envelope, \(repeats) times in all") }
+        // The node remembers an outcome for as long as its replay window.
+        if repeats > replayed * Int(attackDuration / NodeDefaults.replayWindow) {
+            broken.append("phones rang again for the same envelope, \(repeats) times in all")
+        }
         let unreadable = hostile.values.reduce(0) { $0 + $1.unreadable }
         if unreadable > 0 { broken.append("the node sent invalid TNP on \(unreadable) streams") }
         if !isAlive { broken.append("the node no longer delivers") }

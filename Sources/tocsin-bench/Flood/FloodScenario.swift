@@ -12,10 +12,14 @@ actor FloodScenario {
     struct Options {
         /// The duration of each phase, calm and flooded.
         var time = Duration.seconds(20)
+        /// The duration of the calm phase; `nil` for the same.
+        var calm: Duration?
         /// Honest senders in both phases.
         var honest = 20
         /// Honest senders that start during the flood.
         var newcomers = 2
+        /// Multiplies the pauses between the submissions of hostile circuits.
+        var pauseFactor = 1.0
         /// Hostile circuits, divided equally among the kinds.
         var hostile = 200
     }
@@ -32,6 +36,7 @@ actor FloodScenario {
 
     private let bed: TestBed
     private let transport: FloodTransport
+    private let http: FloodTransport?
     private let options: Options
     private let watch = PushCounter()
     private let relayEndpoint: Endpoint
@@ -41,10 +46,11 @@ actor FloodScenario {
 
     /// - Parameters:
     ///   - bed: a test bed whose node receives circuit ids.
-    ///   - transport: how the node is reached.
-    init(_ bed: TestBed, by transport: FloodTransport, _ options: Options) {
+    ///   - transport: how the node is reached, and `http` how its HTTP endpoint is.
+    init(_ bed: TestBed, by transport: FloodTransport, http: FloodTransport?, _ options: Options) {
         self.bed = bed
         self.transport = transport
+        self.http = http
         self.options = options
         relayEndpoint = .unix(path: "\(bed.directory)/tor.sock")
         unused = bed.tokens.mapValues { $0[...] }
@@ -58,19 +64,21 @@ actor FloodScenario {
         }
         let relay = CircuitRelay(by: transport, circuits: TorCircuits(after: 0), on: loop)
         try await relay.listen(at: relayEndpoint)
-        let pace = NodeDefaults.pace(over: (Self.leadIn + options.time) * 2)
+        let calm = options.calm ?? options.time
+        let pace = NodeDefaults.pace(over: Self.leadIn * 2 + calm + options.time)
 
         Terminal.progress("proving device tokens …")
         let (honest, witness) = (try senders(options.honest), try senders(1))
         _ = try await prove(honest, options.honest)
         _ = try await prove(witness, 1)
         let attack = Attack(
-            by: transport, of: try await hostileCircuits(), ids: TorCircuits(after: Self.firstHostileCircuit))
+            by: transport, http: http, relay: relayEndpoint, of: try await hostileCircuits(),
+            ids: TorCircuits(after: Self.firstHostileCircuit), pauseFactor: options.pauseFactor)
         await honest.begin(pace: pace)
         await loop.sleep(for: Self.leadIn)
 
         Terminal.progress("calm …")
-        await measure(.calm, honest)
+        await measure(.calm, honest, for: calm)
 
         Terminal.progress("flooded: \(options.hostile) hostile circuits …")
         let before = await watch.refusals(by: bed.services)
@@ -80,7 +88,7 @@ actor FloodScenario {
         let newcomers = try senders(options.newcomers)
         await newcomers.count(for: .flooded)
         await newcomers.begin(pace: pace)
-        await measure(.flooded, honest)
+        await measure(.flooded, honest, for: options.time)
 
         Terminal.progress("waiting for the envelopes in flight …")
         async let ended = honest.end()
@@ -99,10 +107,10 @@ actor FloodScenario {
         return report
     }
 
-    private func measure(_ phase: FloodPhase, _ honest: HonestSenders) async {
+    private func measure(_ phase: FloodPhase, _ honest: HonestSenders, for time: Duration) async {
         let start = await bed.nodeFigures
         await honest.count(for: phase)
-        await loop.sleep(for: options.time)
+        await loop.sleep(for: time)
         await honest.count(for: nil)
         if let start, let end = await bed.nodeFigures { report.node[phase] = NodeStatistics(from: start, to: end) }
     }
@@ -138,24 +146,28 @@ actor FloodScenario {
 
     private func hostileCircuits() async throws -> [HostileCircuit] {
         var circuits: [HostileCircuit] = []
-        let kinds = HostileKind.allCases
+        // An onion service of the private network leads to the TNP endpoint only.
+        let kinds = HostileKind.allCases.filter { $0 != .http || http != nil }
         for kind in kinds {
             let count = (options.hostile + kinds.count - 1 - kind.rawValue) / kinds.count
+            let phoneCount = min(count, HostileKind.mostPhones)
             switch kind {
-            case .inventedTokens, .garbage, .stalling:
+            case .inventedTokens, .garbage, .stalling, .http, .working:
                 circuits += (0..<count).map { _ in HostileCircuit(kind: kind, pushServer: bed.pushServer) }
             case .badTokens:
                 for _ in 0..<count { circuits.append(HostileCircuit(kind: kind, targets: await badTokens())) }
             case .replaying:
-                let owners = try senders(count)
-                circuits += try await prove(owners, count).map { HostileCircuit(kind: kind, captured: $0) }
+                let owners = try senders(phoneCount)
+                let envelopes = try await prove(owners, phoneCount)
+                report.replayed = envelopes.count
                 _ = await owners.end()
-            case .neverReading:
-                let phones = try phones(count)
+                circuits += (0..<count).map { HostileCircuit(kind: kind, captured: envelopes[$0 % phoneCount]) }
+            case .neverReading, .ownPhones:
+                let phones = try phones(phoneCount)
                 let owners = HonestSenders(phones, node: relayEndpoint, on: loop)
-                _ = try await prove(owners, count)
+                _ = try await prove(owners, phoneCount)
                 _ = await owners.end()
-                circuits += phones.map { HostileCircuit(kind: kind, targets: [$0]) }
+                circuits += (0..<count).map { HostileCircuit(kind: kind, targets: [phones[$0 % phoneCount]]) }
             }
         }
         return circuits

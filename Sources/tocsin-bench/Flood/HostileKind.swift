@@ -14,6 +14,12 @@ enum HostileKind: Int, CaseIterable {
     case replaying
     /// Submits to its own device token and never reads a result.
     case neverReading
+    /// Submits to phones of its own just below the rate of a circuit; many circuits share a phone.
+    case ownPhones
+    /// Sends requests for invented device tokens to the HTTP endpoint.
+    case http
+    /// Submits to invented device tokens as fast as it computes the required proofs of work, each on a new circuit.
+    case working
 
     /// The title in the report.
     var title: String {
@@ -24,8 +30,14 @@ enum HostileKind: Int, CaseIterable {
         case .stalling: "(d) open and stall"
         case .replaying: "(e) replay"
         case .neverReading: "(f) never read"
+        case .ownPhones: "(g) own phones, below the limits"
+        case .http: "(h) invented tokens over HTTP"
+        case .working: "(i) invented tokens, with proofs"
         }
     }
+
+    /// The most phones of their own that the circuits of a kind have: the node admits few new phones at a time.
+    static let mostPhones = 60
 
     /// The number of concurrent streams of one circuit.
     var streams: Int { self == .stalling ? 4 : 1 }

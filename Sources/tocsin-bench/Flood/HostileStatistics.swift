@@ -20,6 +20,8 @@ struct HostileStatistics {
     var frames = 0
     var answers: [Answer: Int] = [:]
     var goAways: [GoAway.Code: Int] = [:]
+    /// Statuses of HTTP.
+    var statuses: [String: Int] = [:]
     /// Streams on which the node sent invalid TNP.
     var unreadable = 0
 
@@ -31,6 +33,7 @@ struct HostileStatistics {
         sum.frames += other.frames
         sum.answers.merge(other.answers, uniquingKeysWith: +)
         sum.goAways.merge(other.goAways, uniquingKeysWith: +)
+        sum.statuses.merge(other.statuses, uniquingKeysWith: +)
         sum.unreadable += other.unreadable
     }
 
@@ -53,6 +56,7 @@ struct HostileStatistics {
             }
         let goAways = self.goAways.sorted { $0.key.rawValue < $1.key.rawValue }
             .map { "GOAWAY \($0.key.rawValue) × \($0.value)" }
-        return (answers + goAways).joined(separator: ", ")
+        let statuses = self.statuses.sorted { $0.key < $1.key }.map { "HTTP \($0.key) × \($0.value)" }
+        return (answers + goAways + statuses).joined(separator: ", ")
     }
 }

@@ -14,9 +14,14 @@ final class HostileStream: ByteStreamHandler {
     /// Whether the node blocked the circuit for abuse.
     var isBanned: Bool { statistics.goAways[.abuse] != nil }
 
-    /// - Parameter reads: whether to read. If not, the end of the stream is noticed only when something is sent.
-    init(_ stream: ByteStream, reads: Bool) {
+    private let speaksHTTP: Bool
+
+    /// - Parameters:
+    ///   - speaksHTTP: whether the node answers in HTTP.
+    ///   - reads: whether to read. If not, the end of the stream is noticed only when something is sent.
+    init(_ stream: ByteStream, speaksHTTP: Bool = false, reads: Bool) {
         self.stream = stream
+        self.speaksHTTP = speaksHTTP
         stream.handler = self
         if reads { stream.resumeReading() }
     }
@@ -31,6 +36,14 @@ final class HostileStream: ByteStreamHandler {
     func close() { stream.close() }
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        guard !speaksHTTP else {
+            // The status of a response follows "HTTP/1.1 ".
+            let start = bytes.withUnsafeBytes { Array($0.prefix(12)) }
+            if start.starts(with: "HTTP/1.1 ".utf8), start.count == 12 {
+                statistics.statuses[String(decoding: start.suffix(3), as: UTF8.self), default: 0] += 1
+            }
+            return
+        }
         guard statistics.unreadable == 0 else { return }
         decoder.append(bytes)
         do throws(ProtocolError) {

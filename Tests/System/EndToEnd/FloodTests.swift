@@ -164,7 +164,10 @@ import Testing
         var random = SystemRandomNumberGenerator()
         let circuit = HostileCircuit(kind: .badTokens, targets: [.invented(.android, at: "", using: &random)])
         let node = RefusingNode(code)
-        let attack = Attack(by: .direct(try await node.listen()), of: [circuit], ids: TorCircuits(after: 0))
+        let endpoint = try await node.listen()
+        let attack = Attack(
+            by: .direct(endpoint), http: nil, relay: endpoint, of: [circuit], ids: TorCircuits(after: 0), pauseFactor: 1
+        )
         await attack.begin()
         for _ in 0..<100 where await node.lines.count < 2 { try await Task.sleep(for: .milliseconds(100)) }
         let figures = try #require(await attack.end()[.badTokens])

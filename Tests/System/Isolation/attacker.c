@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -78,6 +79,8 @@ static void attack_process(pid_t holder) {
     try_reading("key_holder_environment", path);
     snprintf(path, sizeof path, "/proc/%d/fd/3", holder);
     try_reading("key_holder_descriptor", path);
+    struct rlimit limit;
+    note("limits_of_key_holder", prlimit(holder, RLIMIT_NOFILE, NULL, &limit));
     note("kill_key_holder", kill(holder, SIGKILL));
 }
 
@@ -114,6 +117,10 @@ static void attack(const char *directory) {
     note("listen", bind(listener, (struct sockaddr *)&address, sizeof address));
     note("mount", mount("none", "/mnt", "tmpfs", 0, NULL));
     note("namespace", unshare(CLONE_NEWNET));
+    long cloned = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0);
+    if (cloned == 0) _exit(0);
+    note("user_namespace", cloned);
+    note("packet_socket", socket(AF_PACKET, SOCK_RAW, 0));
     note("bpf", syscall(SYS_bpf, 0, NULL, 0));
     note("keyctl", syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 0));
     note("io_uring", syscall(SYS_io_uring_setup, 1, NULL));

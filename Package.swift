@@ -41,6 +41,8 @@ let package = Package(
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
+        // Settings of the allocator, which C alone can define.
+        .target(name: "CAllocator"),
         // Linux's own interfaces, for which glibc has no wrapper that Swift can call.
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CSeccomp", pkgConfig: "libseccomp", providers: [.apt(["libseccomp-dev"])]),
@@ -179,6 +181,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
+                "CAllocator",
                 "TocsinNode", "TocsinClient", "Simulator", "QRCode", "Store", "Tor", "Console", "Admission",
                 "KeyHolder",
                 "Confinement",

@@ -184,7 +184,8 @@ extension DeliveryCore {
         }
         // Results of attempts that were in flight when the device was paused tell nothing new, and must not stop
         // delivery to other devices.
-        if isPaused { return .none }
+        if isPaused, disposition.lane == .failure || disposition.mayThrottleLane { return .none }
+        guard disposition.mayThrottleLane else { return disposition.lane }
         return lane.deviceThrottling.record(isThrottled: true) ? .failure : disposition.lane
     }
 

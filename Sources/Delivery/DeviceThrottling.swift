@@ -4,7 +4,8 @@
 /// TooManyRequests, and documents it for one device. But if many devices get it that were not throttled before, their
 /// senders are not the cause.
 ///
-/// A sender cannot cause this alone: a device counts once in each of its pauses, which last for a minute or more.
+/// A sender cannot cause this alone: a device counts once in each of its pauses, which last for a minute or more. Answers of
+/// upstream nodes do not count: these answer so for any unknown device token, which anyone can invent.
 struct DeviceThrottling: Equatable {
     /// The weight of an answer in the moving average.
     private static let weight = 1.0 / 32

@@ -71,6 +71,8 @@ package struct Disposition: Equatable, Sendable {
     package var token = TokenEffect.none
     /// The effect on the lane.
     package var lane = LaneEffect.success
+    /// Whether ``TokenEffect/paused`` may be about the lane instead: the provider has one answer for both.
+    package var mayThrottleLane = false
     /// The effect on the credential.
     package var credential = CredentialEffect.kept
     /// The effect on the connection that carried the answer.

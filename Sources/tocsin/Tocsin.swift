@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+// Linked for the settings that it defines.
+import CAllocator
 import TocsinNode
 
 /// Starts the command that the command line names.

@@ -47,7 +47,7 @@ package enum APNsAnswers {
         (413, .tooLarge, ["PayloadTooLarge"]),
         // Apple counts token updates per connection, so the node keeps the token and replaces the connection.
         (429, .throttled(seconds: 60).with(\.connection, .drain), ["TooManyProviderTokenUpdates"]),
-        (429, .deviceThrottled(seconds: 60), ["TooManyRequests"]),
+        (429, .deviceThrottled(seconds: 60).with(\.mayThrottleLane, true), ["TooManyRequests"]),
         (500, .unavailable(seconds: 30, minimum: 1), ["InternalServerError"]),
         (503, .unavailable(seconds: 60, minimum: 5), ["ServiceUnavailable"]),
         (503, .notProcessed.with(\.connection, .drain), ["Shutdown"]),
@@ -67,7 +67,7 @@ package enum APNsAnswers {
         case 403: .misconfigured
         case 410: .gone
         case 413: .tooLarge
-        case 429: .deviceThrottled(seconds: 60)
+        case 429: .deviceThrottled(seconds: 60).with(\.mayThrottleLane, true)
         case 400..<500: .invalidRequest
         default: .unavailable(seconds: 60, minimum: 5)
         }

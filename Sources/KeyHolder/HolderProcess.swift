@@ -67,6 +67,7 @@ package enum HolderProcess {
         lock.l_whence = Int16(SEEK_SET)
         for _ in 0..<100 {
             if fcntl(memory, F_SETLK, &lock) == 0 { return true }
+            // The process has nothing else to do, and another key holder needs less than a millisecond.
             usleep(1000)
         }
         return false

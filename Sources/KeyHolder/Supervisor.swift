@@ -84,7 +84,9 @@ package final class Supervisor: @unchecked Sendable {
             while let (bytes, passed) = try socket.receive(
                 atMost: SupervisorProcess.largestMessage, within: .seconds(1))
             {
-                if bytes.first == SupervisorProcess.Command.open.rawValue { return passed }
+                if bytes == [SupervisorProcess.Command.open.rawValue, file.rawValue] { return passed }
+                // A late answer to an earlier request.
+                if let passed { close(passed) }
                 keep(bytes)
             }
         } catch {

@@ -17,7 +17,7 @@ package enum SupervisorProcess {
         case startHolder = 1
         /// Read refused system calls from this descriptor. The second byte says whether the log is JSON.
         case watch
-        /// Copy a system file, whose number is the second byte. The answer has the same first byte and the descriptor of
+        /// Copy a system file, whose number is the second byte. The answer has the same bytes and the descriptor of
         /// the copy.
         case open
     }
@@ -129,7 +129,8 @@ package enum SupervisorProcess {
                 case (.open, nil):
                     let file: Supervisor.SystemFile? = bytes.last.flatMap { Supervisor.SystemFile(rawValue: $0) }
                     let copy = file.flatMap { Self.copy(of: $0.path) }
-                    try socket.send([Command.open.rawValue], with: copy)
+                    // Lost if the node does not read: it must be able neither to block nor to end the supervisor.
+                    try? socket.send([Command.open.rawValue, bytes.last ?? 0], with: copy)
                     if let copy { close(copy) }
                 case (_, let passed): if let passed { close(passed) }
                 }
@@ -152,7 +153,13 @@ package enum SupervisorProcess {
     private static func startHolder(_ file: String, _ passed: Int32, _ memory: Int32) -> Holder? {
         guard let process = try? Program.start(["key-holder", file], passing: [passed, memory]) else { return nil }
         let descriptor = clinux_pidfd_open(process)
-        return descriptor >= 0 ? Holder(process: process, descriptor: descriptor) : nil
+        guard descriptor >= 0 else {
+            // Nobody would notice its end.
+            kill(process, SIGKILL)
+            _ = end(of: process)
+            return nil
+        }
+        return Holder(process: process, descriptor: descriptor)
     }
 
     /// A file in memory with the contents of this one: a process that may not open the file may not reopen it through its

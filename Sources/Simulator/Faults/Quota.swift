@@ -63,7 +63,7 @@ struct QuotaMeter {
         case refused(for: Duration)
     }
 
-    /// The most devices whose rates are kept; then all begin anew.
+    /// The most devices whose rates the meter keeps. With one more, it forgets them all.
     private static let mostDevices = 100_000
     /// The smallest part of the rate at the start of a ramp.
     private static let firstPart = 0.05

@@ -48,7 +48,7 @@ package struct ProcessIsolation: Sendable {
     }
 
     /// Confines this process for ever, as the configuration says. It must have a single thread.
-    /// - Throws: `FileRules.Failure` or `SystemCallFilter.Failure`.
+    /// - Throws: ``Failure``, `FileRules.Failure`, `SystemCallFilter.Failure` or `Supervisor.Failure`.
     package mutating func confine(_ configuration: Configuration) throws {
         guard configuration.sandbox != .off else { return }
         guard ProcessHardening.hasOneThread else { throw Failure() }

@@ -23,18 +23,16 @@ struct HeldKeys {
 
     /// The shortest time between two assertions of an account: the node asks again after 10 s if Google does not answer.
     static let assertionInterval = Duration.seconds(10)
-    /// Signatures for TLS connections with a certificate, as a token bucket: a node opens several connections at once,
+    /// Signatures for TLS connections with a certificate: a node opens several connections at once,
     /// and reconnects with pauses.
-    static let signatureBurst = 60.0
-    static let signaturesPerSecond = 1.0
+    private static let signatures = UseLimit(burst: 60, perSecond: 1)
 
     /// A key with what it was used for last.
     private struct Key {
         let file: String
         let credential: Credential
         var assertion: (bytes: [UInt8], time: MonotonicTime)?
-        var signatures = HeldKeys.signatureBurst
-        var lastSignature: MonotonicTime?
+        var signatures = HeldKeys.signatures
     }
 
     private var keys: [Int: Key] = [:]
@@ -121,12 +119,9 @@ struct HeldKeys {
         guard var key = keys[index], case .appleCertificate(let certified, _) = key.credential else {
             return (nil, nil)
         }
-        let seconds = key.lastSignature.map { (time.monotonic - $0).milliseconds / 1000 } ?? 0
-        let available = min(Self.signatureBurst, key.signatures + seconds * Self.signaturesPerSecond)
-        guard available >= 1, let signature = certified.sign(input, padding: padding) else { return (nil, nil) }
-        key.signatures = available - 1
-        key.lastSignature = time.monotonic
+        let isAllowed = key.signatures.take(at: time.monotonic)
         keys[index] = key
+        guard isAllowed, let signature = certified.sign(input, padding: padding) else { return (nil, nil) }
         return (signature, Use(kind: .signature, file: key.file))
     }
 }

@@ -39,22 +39,6 @@ package enum SupervisorProcess {
     private static let logInterval = Duration.seconds(60)
     private static let mostLogged = 100
 
-    /// How often key holders may start: a new one forgets what the keys were used for, except Apple's tokens.
-    private struct StartLimit {
-        private static let burst = 10.0
-        private static let perSecond = 0.1
-        private var left = StartLimit.burst
-        private var last = MonotonicTime.now
-
-        mutating func take(at now: MonotonicTime) -> Bool {
-            left = min(Self.burst, left + (now - last).milliseconds / 1000 * Self.perSecond)
-            last = now
-            guard left >= 1 else { return false }
-            left -= 1
-            return true
-        }
-    }
-
     /// A key holder that runs.
     private struct Holder {
         let process: pid_t
@@ -81,7 +65,8 @@ package enum SupervisorProcess {
         var refused: (descriptor: Int32, logger: Logger)?
         var logged: [String: MonotonicTime] = [:]
         var isWatching = false
-        var starts = StartLimit()
+        // A new key holder forgets what the keys were used for, except Apple's tokens.
+        var starts = UseLimit(burst: 10, perSecond: 0.1)
         while true {
             var waits = [pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)]
             waits.append(pollfd(fd: refused?.descriptor ?? -1, events: Int16(POLLIN), revents: 0))

@@ -310,7 +310,7 @@ let package = Package(
             name: "tocsinTests",
             dependencies: [
                 "Console", "Cryptography", "EventLoop", "NodeConfiguration", "Providers", "Simulator", "TNP",
-                "TocsinNode", "tocsin",
+                "TocsinNode", "Tor", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], swiftSettings: ours),
         .testTarget(

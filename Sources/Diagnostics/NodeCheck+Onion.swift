@@ -16,12 +16,12 @@ enum OnionState: Equatable {
     /// Reads the files of the onion service.
     init(_ settings: TorSettings) {
         do throws(OnionFileError) {
-            guard let keys = try OnionKeys.present(in: settings.serviceDirectory) else {
+            guard let address = try OnionKeys.address(in: settings.serviceDirectory) else {
                 self = .missing
                 return
             }
             let clients = try AuthorizedClients(serviceDirectory: settings.serviceDirectory).list()
-            self = .present(keys.address, isOpen: !clients.contains { $0.isValid })
+            self = .present(address, isOpen: !clients.contains { $0.isValid })
         } catch {
             self = .unreadable("\(error)")
         }
@@ -88,7 +88,8 @@ extension NodeCheck {
         switch OnionState(settings) {
         case .missing:
             return [
-                Finding(.onion, "onion", .warning, "does not exist yet: tocsin run creates it when it first starts tor")
+                Finding(
+                    .onion, "onion", .warning, "does not exist yet: tor creates it when it first starts with the node")
             ]
         case .unreadable(let reason): return [Finding(.onion, "onion", .warning, "not tested: \(reason)")]
         case .present(let address, let isOpen):

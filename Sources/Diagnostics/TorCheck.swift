@@ -5,8 +5,8 @@ import Tor
 
 /// Checks tor.
 enum TorCheck: Equatable {
-    /// The node runs its own tor.
-    case managed(Result<TorBuild, TorProblem>)
+    /// The node has its own tor.
+    case managed(TorSettings.Runner, Result<TorBuild, TorProblem>)
     /// An external tor serves the onion of this directory.
     case foreign(directory: String, Result<OnionAddress?, OnionFileError>)
     /// The node does not run tor, and `tor.onion_directory` names no external one.
@@ -14,14 +14,16 @@ enum TorCheck: Equatable {
 
     var finding: Finding {
         switch self {
-        case .managed(.success(let build)) where build.hasProofOfWork:
-            Finding(.tor, "tor", .ok, "\(build.version), with proof of work; run by the node")
-        case .managed(.success(let build)):
+        case .managed(let runner, .success(let build)) where build.hasProofOfWork:
+            Finding(
+                .tor, "tor", .ok,
+                "\(build.version), with proof of work; run by \(runner == .node ? "the node" : "tocsin-tor.service")")
+        case .managed(_, .success(let build)):
             Finding(
                 .tor, "tor", .warning,
                 "\(build.version), built without proof of work: the onion has no defence against a flood. Install tor from"
                     + " Debian or deb.torproject.org")
-        case .managed(.failure(let trouble)): Finding(.tor, "tor", .failed, "\(trouble)")
+        case .managed(_, .failure(let trouble)): Finding(.tor, "tor", .failed, "\(trouble)")
         case .foreign(_, .success(let address?)): Finding(.tor, "onion", .ok, "\(address), served by an external tor")
         case .foreign(let directory, .success(nil)):
             Finding(.tor, "onion", .warning, "no keys in \(directory) yet: start the external tor, which creates them")
@@ -50,16 +52,16 @@ extension TorCheck {
         let settings = configuration.tor.settings(state: configuration.state)
         guard !settings.isManaged else {
             do throws(TorProblem) {
-                return .managed(.success(try await TorBuild(of: settings.binary, path: path)))
+                return .managed(settings.runner, .success(try await TorBuild(of: settings.binary, path: path)))
             } catch {
-                return .managed(.failure(error))
+                return .managed(settings.runner, .failure(error))
             }
         }
         guard let directory = settings.externalServiceDirectory else {
             return .none(isInstalled: TorSettings.isInstalled(settings.binary, path: path))
         }
         do throws(OnionFileError) {
-            return .foreign(directory: directory, .success(try OnionKeys.present(in: directory)?.address))
+            return .foreign(directory: directory, .success(try OnionKeys.address(in: directory)))
         } catch {
             return .foreign(directory: directory, .failure(error))
         }

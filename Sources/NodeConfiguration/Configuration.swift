@@ -42,8 +42,12 @@ package struct Configuration: Sendable {
 
     /// `[tor]`
     package struct Tor: Sendable, Equatable {
-        /// Whether the node runs its own tor; `nil` if the file does not set it, see ``Configuration/decideTor(path:)``.
+        /// Whether the node has its own tor; `nil` if the file does not set it, see ``Configuration/decideTor(path:)``.
         package var managed: Bool?
+        /// Who starts the node's own tor.
+        package var runner: TorSettings.Runner
+        /// The data directory of the node's own tor; `nil` for the default.
+        package var directory: String?
         /// The tor program: a path, or a name to look up in `PATH`.
         package var binary: String
         /// The `HiddenServiceDir` of an external tor.
@@ -59,10 +63,17 @@ package struct Configuration: Sendable {
         /// Whether the node's own tor has a SOCKS port, for upstream nodes and the canary.
         package var hasSOCKSPort = false
 
+        fileprivate static let program = "tor"
+        /// The data directory of `tocsin-tor.service`.
+        private static let serviceDirectory = "/var/lib/tocsin-tor"
+
         /// The settings of tor that this table describes.
         /// - Parameter state: the node's state directory.
         package func settings(state: String) -> TorSettings {
-            var settings = TorSettings(isManaged: managed ?? false, directory: "\(state)/tor")
+            let directory = self.directory ?? (runner == .service ? Self.serviceDirectory : "\(state)/tor")
+            var settings = TorSettings(isManaged: managed ?? false, directory: directory)
+            settings.runner = runner
+            settings.statusFile = "\(state)/tor/status"
             settings.binary = binary
             settings.externalServiceDirectory = onionDirectory
             settings.enablesProofOfWork = proofOfWork
@@ -432,10 +443,18 @@ package struct Configuration: Sendable {
         self.tor = Tor(
             managed: try tor.flag(
                 "managed",
-                "Run tor as a child process of the node. If not set: true if `binary` is installed and `onion_directory` is not set"
+                "Use a tor that serves this node alone. If not set: true if `binary` is installed and `onion_directory` is not set"
             ),
+            runner: try tor.choice(
+                "run_by", default: TorSettings.Runner.node,
+                "Who starts the node's own tor. `service`: systemd, as a user whose keys the node cannot read; for the Debian package, see operations.md"
+            ),
+            directory: try tor.string(
+                "directory", expected: "a directory",
+                "Data directory of the node's own tor, with the onions' keys. If not set: `tor` in `node.state`; with `run_by = \"service\"`: `/var/lib/tocsin-tor`"
+            ).map(paths.absolute),
             binary: try tor.string(
-                "binary", expected: "a program", default: "tor",
+                "binary", expected: "a program", default: Tor.program,
                 "The tor program: a path, or a name to look up in `PATH`"),
             onionDirectory: try tor.string(
                 "onion_directory", expected: "a directory",
@@ -447,6 +466,10 @@ package struct Configuration: Sendable {
             maxStreams: try tor.integer(
                 "max_streams", in: 1...65_535, default: 64,
                 "Maximum streams per circuit; tor closes a circuit that opens more"))
+        guard self.tor.runner == .node || self.tor.binary == Tor.program else {
+            throw tor.problem(
+                "binary", "has no effect with run_by = \"service\": change it in the unit, systemctl edit tocsin-tor")
+        }
         if let text = try tor.string(
             "onionbalance", expected: "an onion address",
             "Address of an OnionBalance that also leads to this node; see cluster.md. With an external tor, set it up there"

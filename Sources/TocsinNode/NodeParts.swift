@@ -183,10 +183,11 @@ final class NodeParts: DispatchObserver {
         }
         // A direct connection would lack the PROXY line with the circuit id.
         guard configuration.listen.circuitIDs else { return Canary.Address(node: configuration.listen.tnp, socks: nil) }
-        guard let keys = try? OnionKeys.present(in: settings.serviceDirectory), let port = settings.tnpPorts.first,
+        guard let address = try? OnionAddress(hostnameIn: settings.serviceDirectory),
+            let port = settings.tnpPorts.first,
             case .socks5(let socks, _)? = configuration.outboundProxy
         else { return nil }
-        return Canary.Address(node: .tcp(host: "\(keys.address)", port: port), socks: socks)
+        return Canary.Address(node: .tcp(host: "\(address)", port: port), socks: socks)
     }
 
     /// Binds an endpoint and pauses it. An address in use must stop the start before anything is delivered, and
@@ -208,7 +209,7 @@ final class NodeParts: DispatchObserver {
     ) async {
         guard configuration.tor.managed == true else {
             let directory = configuration.tor.settings(state: configuration.state).serviceDirectory
-            if let keys = try? OnionKeys.present(in: directory) { connections.onionKeys = [keys.address.publicKey] }
+            if let address = try? OnionAddress(hostnameIn: directory) { connections.onionKeys = [address.publicKey] }
             if configuration.tor.onionDirectory == nil {
                 log.logger.warning(
                     """

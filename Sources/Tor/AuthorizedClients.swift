@@ -34,7 +34,9 @@ package struct AuthorizedClients: Sendable {
     /// Returns all entries, sorted by name.
     /// - Throws: ``OnionFileError``, also if the name of a file is not a valid ``ClientName``.
     package func list() throws(OnionFileError) -> [Entry] {
-        try names().map { name in Entry(name: name, isValid: publicKey(of: name) != nil) }
+        var entries: [Entry] = []
+        for name in try names() { entries.append(Entry(name: name, isValid: try publicKey(of: name) != nil)) }
+        return entries
     }
 
     /// Authorises a client.
@@ -43,7 +45,8 @@ package struct AuthorizedClients: Sendable {
         guard try names().count < Self.maxClients else { throw .tooManyClients(limit: Self.maxClients) }
         try OnionFile.makeDirectory(directory)
         do {
-            try OnionFile.create(file(of: name), holding: ClientAuthorization.serviceFile(of: publicKey).span.bytes)
+            let line = ClientAuthorization.serviceFile(of: publicKey)
+            try OnionFile.create(file(of: name), holding: line.span.bytes, mode: 0o640)
         } catch .system(_, _, EEXIST) {
             throw .clientExists(name)
         }
@@ -61,29 +64,39 @@ package struct AuthorizedClients: Sendable {
         try OnionFile.remove(file(of: name))
     }
 
-    /// Authorises all clients of another service whose keys are being imported, so that a closed onion stays closed.
-    /// - Returns: the number of clients of the other service.
-    /// - Throws: ``OnionFileError``, also for a file that cannot be parsed: skipping it could open the onion.
-    package func copy(from other: AuthorizedClients) throws(OnionFileError) -> Int {
-        let present = try list()
-        let names = try other.names()
-        for name in names {
-            guard let key = other.publicKey(of: name) else {
-                throw .malformed(
-                    file: other.file(of: name), problem: "it does not contain a line descriptor:x25519:KEY")
+    /// The public keys of all clients, by their names.
+    /// - Throws: ``OnionFileError``, also for a file that cannot be parsed: leaving it out could open an onion.
+    package func keys() throws(OnionFileError) -> [(name: ClientName, publicKey: [UInt8])] {
+        var keys: [(ClientName, [UInt8])] = []
+        for name in try names() {
+            guard let key = try publicKey(of: name) else {
+                throw .malformed(file: file(of: name), problem: "it does not contain a line descriptor:x25519:KEY")
             }
-            if present.contains(where: { $0.name == name }) {
-                guard publicKey(of: name) == key else { throw .clientExists(name) }
+            keys.append((name, key))
+        }
+        return keys
+    }
+
+    /// Authorises clients of another service whose keys are being imported, so that a closed onion stays closed.
+    /// - Throws: ``OnionFileError``, also if another key has the name of one of them.
+    package func add(_ others: [(name: ClientName, publicKey: [UInt8])]) throws(OnionFileError) {
+        let present = try names()
+        for (name, key) in others {
+            if present.contains(name) {
+                guard try publicKey(of: name) == key else { throw .clientExists(name) }
             } else {
                 try authorize(key, as: name)
             }
         }
-        return names.count
     }
 
-    private func publicKey(of name: ClientName) -> [UInt8]? {
-        guard let line = try? OnionFile.readLine(file(of: name), atMost: Self.longestFile) else { return nil }
-        return ClientAuthorization.key(inLine: line)
+    /// The key in a client's file; `nil` if tor cannot parse it.
+    private func publicKey(of name: ClientName) throws(OnionFileError) -> [UInt8]? {
+        do {
+            return ClientAuthorization.key(inLine: try OnionFile.readLine(file(of: name), atMost: Self.longestFile))
+        } catch .malformed {
+            return nil
+        }
     }
 
     private func names() throws(OnionFileError) -> [ClientName] {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Cryptography
 import EventLoop
 import Glibc
 import Time
 
-/// The node's own tor process, which serves the onion: restarted whenever it exits, and stopped with the node.
+/// The node's own tor, which serves the onion. Either it is a child process, restarted whenever it exits and stopped with
+/// the node; or systemd runs it as another user, and the node follows it over its control socket (``TorSettings/runner``).
 ///
-/// Three mechanisms prevent an orphaned tor: ``stop()``; TAKEOWNERSHIP, by which tor exits as soon as its control
+/// Three mechanisms prevent an orphaned child: ``stop()``; TAKEOWNERSHIP, by which tor exits as soon as its control
 /// connection closes, even if this process is killed; and, until that connection is open,
 /// `__OwningControllerProcess`, by which tor checks every few seconds that this process is alive.
 ///
@@ -31,7 +31,10 @@ package actor ManagedTor {
     private let observe: @Sendable (TorStatus) -> Void
 
     private var supervision = TorSupervision()
+    /// tor, if it is a child process.
     private var process: ChildProcess?
+    /// The control connection to a tor that systemd runs.
+    private var control: TorControl?
     /// Number of processes started; late events of an earlier process are ignored.
     private var generation = 0
     private var timer: Timer?
@@ -70,7 +73,7 @@ package actor ManagedTor {
         handle(.start)
     }
 
-    /// Stops tor by its pid and waits until it has exited: a few seconds at most.
+    /// Stops a child process by its pid and waits until it has exited: a few seconds at most. Leaves another tor alone.
     package func stop() async {
         buildQuery?.cancel()
         handle(.stop)
@@ -89,12 +92,6 @@ package actor ManagedTor {
         handle(.startFailed(.unusable(binary: settings.binary, reason: "it did not respond")))
     }
 
-    /// Makes tor reload `authorized_clients` (SIGHUP).
-    package func reload() {
-        guard status.phase == .running, let pid = status.pid else { return }
-        kill(pid, SIGHUP)
-    }
-
     private func handle(_ event: TorSupervision.Event) {
         for action in supervision.handle(event, at: .now) {
             switch action {
@@ -107,9 +104,11 @@ package actor ManagedTor {
     }
 
     private func report() {
-        if (status.pid, status.descriptor, status.onions) != written {
+        // A tor that systemd runs goes on, and a later node needs the states.
+        let goesOn = settings.runner == .service && (status.phase == .stopped || status.phase == .stopping)
+        if !goesOn, (status.pid, status.descriptor, status.onions) != written {
             written = (status.pid, status.descriptor, status.onions)
-            TorStatusFile(directory: settings.directory).write(status)
+            TorStatusFile(settings).write(status)
         }
         observe(status)
         guard status.phase == .stopped else { return }
@@ -131,7 +130,10 @@ package actor ManagedTor {
     private func launch() {
         generation += 1
         let generation = generation
-        Task { await run(generation) }
+        switch settings.runner {
+        case .node: Task { await run(generation) }
+        case .service: Task { await attach(generation) }
+        }
     }
 
     private func run(_ generation: Int) async {
@@ -141,7 +143,7 @@ package actor ManagedTor {
             let build = try await buildQuery.value
             guard generation == self.generation else { return }
             self.buildQuery = nil
-            try prepare(build)
+            try settings.writeFiles(for: services, build, controller: getpid(), extra: extra)
         } catch {
             guard generation == self.generation else { return }
             return handle(.startFailed(error as? TorProblem ?? .badSettings("\(error)")))
@@ -150,7 +152,7 @@ package actor ManagedTor {
             of: ChildProcess.Event.self, bufferingPolicy: .bufferingNewest(Self.mostWaiting))
         process = ChildProcess(
             settings.binary,
-            ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", torrc, "--hush"]
+            ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", settings.torrc, "--hush"]
         ) { event in
             feed.yield(event)
             if case .terminated = event { feed.finish() }
@@ -175,37 +177,10 @@ package actor ManagedTor {
 
     private static var path: String? { getenv("PATH").map { String(cString: $0) } }
 
-    private var torrc: String { "\(settings.directory)/torrc" }
-
-    private func prepare(_ build: TorBuild) throws {
-        let configuration = try TorConfiguration(
-            settings, services: services, controller: getpid(), hasProofOfWork: build.hasProofOfWork, extra: extra)
-        try OnionFile.makeDirectory(settings.directory)
-        // The directory holds the onion's keys; tor refuses a directory that other users can access.
-        guard chmod(settings.directory, 0o700) == 0 else {
-            throw OnionFileError.system(action: "set mode 0700 on", path: settings.directory, errno: errno)
-        }
-        for onion in settings.onions where onion.isClosed { try close(onion) }
-        for service in services {
-            guard let file = service.onionBalanceFile else { continue }
-            try OnionFile.makeDirectory(service.directory)
-            try OnionFile.replace(file.path, with: Array(file.text.utf8).span.bytes)
-        }
-        try OnionFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
-    }
-
-    /// Authorises a key that nobody has for an onion without authorised senders: tor would open it to everyone.
-    private func close(_ onion: TorSettings.Onion) throws(OnionFileError) {
-        let directory = settings.directory(of: onion.name)
-        let clients = AuthorizedClients(serviceDirectory: directory)
-        guard try !clients.list().contains(where: \.isValid) else { return }
-        try OnionFile.makeDirectory(directory)
-        try clients.authorize(SecureRandom.bytes(32), as: .nobody)
-    }
-
     private func end() {
         let process = process
         Task { await process?.terminate() }
+        control?.close()
     }
 
     // MARK: The control connection
@@ -216,7 +191,8 @@ package actor ManagedTor {
     private func listen(_ generation: Int) async {
         let deadline = MonotonicTime.now + Self.controlTimeout
         while isRunning(generation), MonotonicTime.now < deadline {
-            if let control = await TorControl.open(directory: settings.directory, on: loop) {
+            if let control = try? await TorControl.open(settings, on: loop) {
+                _ = try? await control.send("TAKEOWNERSHIP")
                 await follow(control, generation)
                 break
             }
@@ -226,27 +202,60 @@ package actor ManagedTor {
         if isRunning(generation) { handle(.controlLost) }
     }
 
-    /// Handles tor's events until the connection closes.
-    private func follow(_ control: TorControl, _ generation: Int) async {
+    /// Connects to a tor that systemd runs, and handles its events until the connection closes.
+    private func attach(_ generation: Int) async {
         do {
-            try await control.send("TAKEOWNERSHIP")
-            try await control.send("SETEVENTS \(TorEvent.names)")
+            let control = try await TorControl.open(settings, on: loop)
+            let pid = RunningTor.pid(in: try await control.send("GETINFO process/pid"))
+            guard generation == self.generation else { return control.close() }
+            guard let pid else { throw TorError("it does not say its process id") }
+            // A tor that has published its descriptors tells so again after an hour or two only.
+            let recorded = TorStatusFile(settings).descriptors(at: pid)
+            self.control = control
+            handle(.started(pid: pid))
+            await follow(control, generation) {
+                identify()
+                guard status.bootstrap == 100 else { return }
+                for (name, descriptor) in recorded where descriptor == .published {
+                    let address = name == nil ? status.address : status.onions.first { $0.name == name }?.address
+                    if let address { handle(.control(.uploaded(address))) }
+                }
+            }
+        } catch {
+            guard generation == self.generation else { return }
+            return handle(.startFailed(.unreachable(settings.controlSocket, reason: "\(error)")))
+        }
+        guard generation == self.generation else { return }
+        control = nil
+        handle(.exited(status: "its control connection has closed"))
+    }
+
+    /// Handles tor's events until the connection closes.
+    /// - Parameter begin: called as soon as the progress of the bootstrap is known.
+    private func follow(_ control: TorControl, _ generation: Int, begin: () -> Void = {}) async {
+        do {
+            // The node reads the log of a child process from its output.
+            let more = settings.runner == .service ? " \(TorLogLine.events)" : ""
+            try await control.send("SETEVENTS \(TorEvent.names)\(more)")
             for line in try await control.send("GETINFO status/bootstrap-phase") { handleLine(line, generation) }
+            begin()
             while isRunning(generation) { handleLine(try await control.nextEvent(), generation) }
         } catch {
-            // The connection is lost. If tor has exited too, the process reports its termination.
+            // The connection is lost. If a child process has exited too, it reports its termination.
         }
     }
 
     private func handleLine(_ line: String, _ generation: Int) {
-        guard isRunning(generation), let event = TorEvent(line: line) else { return }
+        guard isRunning(generation) else { return }
+        if let line = TorLogLine(event: line) { return handle(.logged(line)) }
+        guard let event = TorEvent(line: line) else { return }
         if case .uploading = event, status.address == nil || status.onions.count < settings.onions.count { identify() }
         handle(.control(event))
     }
 
     /// Reads the addresses of the onions.
     private func identify() {
-        func address(_ directory: String) -> OnionAddress? { (try? OnionKeys.present(in: directory))?.address }
+        func address(_ directory: String) -> OnionAddress? { try? OnionAddress(hostnameIn: directory) }
         guard let first = address("\(settings.directory)/onion") else { return }
         handle(
             .identified(

@@ -11,6 +11,7 @@ package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
     private static let version: UInt8 = 3
     private static let checksumLength = 2
     private static let suffix = ".onion"
+    private static let longestHostname = 128
     /// Number of characters before `.onion`.
     package static let labelLength = 56
 
@@ -32,6 +33,23 @@ package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
         }
         publicKey = Array(bytes.prefix(Ed25519.publicKeyLength))
         guard bytes.dropFirst(publicKey.count).dropLast().elementsEqual(checksum) else { return nil }
+    }
+
+    /// Reads the file `hostname` of a `HiddenServiceDir`, which tor writes when it starts; `nil` if there is none yet. The
+    /// file holds no secret.
+    /// - Throws: ``OnionFileError``.
+    package init?(hostnameIn directory: String) throws(OnionFileError) {
+        let file = "\(directory)/hostname"
+        let line: ArraySlice<UInt8>
+        do {
+            line = try OnionFile.readLine(file, atMost: Self.longestHostname)
+        } catch .missing {
+            return nil
+        }
+        guard let address = OnionAddress(String(decoding: line, as: UTF8.self)) else {
+            throw .malformed(file: file, problem: "it does not hold an onion address")
+        }
+        self = address
     }
 
     private var checksum: ArraySlice<UInt8> {

@@ -3,10 +3,10 @@
 import Cryptography
 import Glibc
 
-/// Files of an onion service: written atomically, accessible to their owner only, and owned by the owner of the
+/// Files of an onion service: written atomically, private to their owner unless said otherwise, and owned by the owner of the
 /// directory, so that an operator running as root creates no file that the node's tor cannot read.
 enum OnionFile {
-    private static let fileMode: mode_t = 0o600
+    static let privateMode: mode_t = 0o600
     private static let directoryMode: mode_t = 0o700
 
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
@@ -42,32 +42,35 @@ enum OnionFile {
     }
 
     /// Creates a file with these bytes and syncs it to disk.
+    /// - Parameter mode: 0640 for a file without secrets, which the group may read.
     /// - Throws: ``OnionFileError/system(_:_:_:)``, with `EEXIST` if the file exists.
-    static func create(_ path: String, holding bytes: RawSpan) throws(OnionFileError) {
-        try draft(path, holding: bytes, isDurable: true, name: link)
+    static func create(
+        _ path: String, holding bytes: RawSpan, mode: mode_t = Self.privateMode
+    ) throws(OnionFileError) {
+        try draft(path, holding: bytes, mode: mode, isDurable: true, name: link)
     }
 
     /// Creates or replaces a file without syncing it to disk: not for content that must survive a power failure.
     static func replace(_ path: String, with bytes: RawSpan) throws(OnionFileError) {
-        try draft(path, holding: bytes, isDurable: false, name: rename)
+        try draft(path, holding: bytes, mode: privateMode, isDurable: false, name: rename)
     }
 
     /// Writes a draft and gives it its final name once it is complete: tor may read the directory at any time.
     private static func draft(
-        _ path: String, holding bytes: RawSpan, isDurable: Bool,
+        _ path: String, holding bytes: RawSpan, mode: mode_t, isDurable: Bool,
         name: (UnsafePointer<CChar>, UnsafePointer<CChar>) -> Int32
     ) throws(OnionFileError) {
         // The pid keeps the drafts of concurrent processes apart.
         let draft = "\(path).draft\(getpid())"
         unlink(draft)
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, fileMode)
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, privateMode)
         guard descriptor >= 0 else { throw .system(action: "create", path: draft, errno: errno) }
         defer {
             close(descriptor)
             unlink(draft)
         }
         let isWritten = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count }
-        guard isWritten, fchmod(descriptor, fileMode) == 0, !isDurable || fsync(descriptor) == 0 else {
+        guard isWritten, fchmod(descriptor, mode) == 0, !isDurable || fsync(descriptor) == 0 else {
             throw .system(action: "write", path: path, errno: errno)
         }
         try inheritOwner(descriptor, at: path)
@@ -111,7 +114,8 @@ enum OnionFile {
         }
     }
 
-    private static func parent(of path: String) -> String {
+    /// The directory of a file.
+    static func parent(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import Glibc
 
 /// The keys of an onion service in tor's file format. They define its address: any holder of them can serve the onion.
 package struct OnionKeys: Sendable, Redacted {
@@ -52,6 +53,17 @@ package struct OnionKeys: Sendable, Redacted {
             return try OnionKeys(directory: directory)
         } catch .missing {
             return nil
+        }
+    }
+
+    /// The address of a `HiddenServiceDir`, from its keys, or from ``OnionAddress/init(hostnameIn:)`` if this user may not
+    /// read them; `nil` if there is none yet.
+    /// - Throws: ``OnionFileError``.
+    package static func address(in directory: String) throws(OnionFileError) -> OnionAddress? {
+        do {
+            return try present(in: directory)?.address
+        } catch .system(_, _, EACCES) {
+            return try OnionAddress(hostnameIn: directory)
         }
     }
 

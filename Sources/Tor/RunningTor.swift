@@ -14,15 +14,16 @@ package struct RunningTor: Sendable {
     /// Queries the node's tor; `nil` if it does not run or does not accept this user.
     package init?(_ settings: TorSettings, on loop: EventLoop) async {
         let reply = await Self.reply(to: "GETINFO process/pid status/bootstrap-phase", settings, on: loop) ?? []
-        guard let pid = reply.lazy.compactMap({ Self.pid(in: $0) }).first,
+        guard let pid = Self.pid(in: reply),
             case .bootstrapped(let percent)? = reply.lazy.compactMap({ TorEvent(line: $0) }).first
         else { return nil }
         (self.pid, bootstrap) = (pid, percent)
-        descriptor = TorStatusFile(directory: settings.directory).descriptor(of: settings.selected, at: pid)
+        descriptor = TorStatusFile(settings).descriptors(at: pid)[settings.selected]
     }
 
-    private static func pid(in line: String) -> Int32? {
-        line.split(separator: "=").last.flatMap { line.contains("process/pid=") ? Int32($0) : nil }
+    /// The pid in the reply to `GETINFO process/pid`.
+    static func pid(in reply: [String]) -> Int32? {
+        reply.first { $0.contains("process/pid=") }?.split(separator: "=").last.flatMap { Int32($0) }
     }
 
     /// Makes the node's tor reload `authorized_clients`.
@@ -33,9 +34,7 @@ package struct RunningTor: Sendable {
 
     private static func reply(to command: String, _ settings: TorSettings, on loop: EventLoop) async -> [String]? {
         await LoopDomain(loop).run { domain -> [String]? in
-            guard let control = await TorControl.open(directory: settings.directory, on: domain.loop) else {
-                return nil
-            }
+            guard let control = try? await TorControl.open(settings, on: domain.loop) else { return nil }
             defer { control.close() }
             return try? await control.send(command)
         }

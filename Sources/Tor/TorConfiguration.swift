@@ -43,12 +43,12 @@ package struct TorConfiguration: Equatable, Sendable {
     /// Builds the torrc.
     /// - Parameters:
     ///   - services: the onion services, from ``TorSettings/services(tnp:http:)``.
-    ///   - controller: the pid of the owning process; tor exits if that process does not exist.
+    ///   - controller: the pid of the owning process; tor exits if that process does not exist. `nil` if it has none.
     ///   - hasProofOfWork: whether this build of tor supports proof of work.
     ///   - extra: lines appended unchanged, e.g. for a private network.
     /// - Throws: ``TorProblem/badSettings(_:)``, with the configuration key and the remedy.
     package init(
-        _ settings: TorSettings, services: [Service], controller: Int32, hasProofOfWork: Bool, extra: [String] = []
+        _ settings: TorSettings, services: [Service], controller: Int32?, hasProofOfWork: Bool, extra: [String] = []
     ) throws(TorProblem) {
         for service in services { try Self.check(service) }
         let directory = settings.directory
@@ -63,7 +63,7 @@ package struct TorConfiguration: Equatable, Sendable {
         }
 
         var lines = [
-            "# Written by tocsin each time it starts tor; manual changes are lost.",
+            "# Written by tocsin before each start of tor; manual changes are lost.",
             "DataDirectory \(Self.quoted(directory))",
             // The node reads the log from tor's output.
             "Log notice stdout",
@@ -72,12 +72,16 @@ package struct TorConfiguration: Equatable, Sendable {
             "DisableDebuggerAttachment 1",
             "MaxMemInQueues \(Self.memory)",
             "VanguardsLiteEnabled auto",
-            // In tor's private directory, so that no other user reaches it.
-            "SocksPort \(settings.hasSOCKSPort ? Self.unix("\(directory)/socks") : "0")",
-            "ControlPort \(Self.unix("\(directory)/ctl"))",
+            // In tor's directory, so that no user beside tor's and the node's reaches them.
+            "SocksPort \(settings.hasSOCKSPort ? Self.socket(settings.socksSocket, settings) : "0")",
+            "ControlPort \(Self.socket(settings.controlSocket, settings))",
             "CookieAuthentication 1",
-            "__OwningControllerProcess \(controller)",
         ]
+        if settings.runner == .service {
+            // For the node, a member of tor's group. The keys stay readable for tor's user only.
+            lines += ["DataDirectoryGroupReadable 1", "CookieAuthFileGroupReadable 1"]
+        }
+        if let controller { lines.append("__OwningControllerProcess \(controller)") }
         for service in services { lines += try Self.lines(of: service, settings, hasProofOfWork: hasProofOfWork) }
         text = (lines + extra).joined(separator: "\n") + "\n"
     }
@@ -115,6 +119,7 @@ package struct TorConfiguration: Equatable, Sendable {
             "HiddenServiceEnableIntroDoSRatePerSec 25",
             "HiddenServiceEnableIntroDoSBurstPerSec 200",
         ]
+        if settings.runner == .service { lines.append("HiddenServiceDirGroupReadable 1") }
         if service.onionBalance != nil { lines.append("HiddenServiceOnionBalanceInstance 1") }
         if hasProofOfWork {
             lines += [
@@ -151,6 +156,12 @@ package struct TorConfiguration: Equatable, Sendable {
     }
 
     private static func unix(_ path: String) -> String { "unix:\(quoted(path))" }
+
+    /// One of tor's own sockets.
+    private static func socket(_ endpoint: Endpoint, _ settings: TorSettings) -> String {
+        guard case .unix(let path) = endpoint else { preconditionFailure("tor's own sockets are unix sockets") }
+        return unix(path) + (settings.runner == .service ? " GroupWritable" : "")
+    }
 
     /// Quotes a path, and escapes all but plain characters as in C: others could begin a comment or continue the line.
     static func quoted(_ path: String) -> String {

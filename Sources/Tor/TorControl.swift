@@ -19,17 +19,21 @@ package final class TorControl {
 
     deinit { reader.stream.close() }
 
-    /// Connects to the control socket in a tor directory; `nil` if that fails, e.g. while tor is still starting.
-    package static func open(
-        directory: String, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
-    ) async -> TorControl? {
-        try? await open(.unix(path: "\(directory)/ctl"), on: loop)
+    /// Connects to the node's own tor and authenticates. Whoever could replace its socket or its cookie file can write to
+    /// tor's directory.
+    /// - Throws: ``TorError``, or `StreamError` if the connection fails.
+    static func open(
+        _ settings: TorSettings, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> TorControl {
+        try await open(settings.controlSocket, cookieFile: settings.cookieFile, on: loop)
     }
 
     /// Connects and authenticates.
+    /// - Parameter cookieFile: the only cookie file to use; `nil` for any that belongs to a user who may run tor.
     /// - Throws: ``TorError``, or `StreamError` if the connection fails.
     package static func open(
-        _ endpoint: Endpoint, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
+        _ endpoint: Endpoint, cookieFile: String? = nil, on loop: EventLoop,
+        isolation: isolated (any Actor)? = #isolation
     ) async throws -> TorControl {
         let stream = try await loop.dial(endpoint, timeout: dialTimeout)
         let control = TorControl(StreamReader(stream, limit: 8 << 20))
@@ -45,7 +49,10 @@ package final class TorControl {
             throw TorError(
                 "the tor at \(endpoint) does not offer cookie authentication: set CookieAuthentication 1 in its torrc")
         }
-        try await control.logIn(cookie: try cookie(in: file), at: endpoint)
+        guard cookieFile == nil || cookieFile == file else {
+            throw TorError("the process at \(endpoint) names \(file) as its cookie file instead of \(cookieFile ?? "")")
+        }
+        try await control.logIn(cookie: try cookie(in: file, ofAnyUser: cookieFile != nil), at: endpoint)
         return control
     }
 
@@ -73,7 +80,7 @@ package final class TorControl {
         }
     }
 
-    private static func cookie(in file: String) throws(TorError) -> [UInt8] {
+    private static func cookie(in file: String, ofAnyUser: Bool) throws(TorError) -> [UInt8] {
         let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw TorError(
@@ -84,7 +91,9 @@ package final class TorControl {
         }
         defer { Glibc.close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, isTor(status.st_uid) else {
+        // In a user namespace, as that of tocsin.service, other users have no names.
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, ofAnyUser || isTor(status.st_uid)
+        else {
             throw TorError(
                 """
                 the control port's cookie file \(file) belongs neither to this user nor to root nor to tor's user: the \

@@ -13,6 +13,8 @@ package struct TorLogLine: Equatable, Sendable {
     package let text: String
 
     private static let longestText = 400
+    /// The events for ``init(event:)`` to subscribe to with `SETEVENTS`.
+    static let events = "WARN ERR"
 
     /// Parses a line; `nil` if it is not in tor's format.
     package init?(_ line: String) {
@@ -20,9 +22,23 @@ package struct TorLogLine: Equatable, Sendable {
             let severity = Severity(rawValue: String(line[open...].dropFirst().prefix(upTo: close)))
         else { return nil }
         self.severity = severity
-        let scalars = line[close...].dropFirst().drop { $0 == " " }.unicodeScalars.lazy
-            .filter { $0.properties.generalCategory != .control }
-        text = String(String.UnicodeScalarView(scalars.prefix(Self.longestText)))
+        text = Self.plain(line[close...].dropFirst().drop { $0 == " " })
+    }
+
+    /// Parses an event of tor's control port, `650 WARN …` (control-spec, "Log messages"); `nil` for any other.
+    package init?(event line: String) {
+        let words = line.split(separator: " ", maxSplits: 2)
+        guard words.count == 3, words[0] == "650",
+            let severity = Severity(rawValue: words[1].lowercased())
+        else { return nil }
+        self.severity = severity
+        text = Self.plain(words[2])
+    }
+
+    /// Without control characters, and not too long.
+    private static func plain(_ text: Substring) -> String {
+        let scalars = text.unicodeScalars.lazy.filter { $0.properties.generalCategory != .control }
+        return String(String.UnicodeScalarView(scalars.prefix(longestText)))
     }
 
     /// Whether tor reports that this machine's clock is wrong: tor compares it with signed times from others.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import EventLoop
+
 /// Why the onion is unreachable, and what to do.
 package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     /// The program does not exist.
@@ -20,6 +22,8 @@ package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     case exited(status: String, lastWarning: String?)
     /// tor does not respond at its control socket.
     case unresponsive
+    /// The tor that systemd runs cannot be reached at its control socket.
+    case unreachable(Endpoint, reason: String)
 
     package var description: String {
         switch self {
@@ -55,6 +59,11 @@ package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
             "tor has exited (\(status)) and is being restarted" + (warning.map { "; last warning: \($0)" } ?? "")
         case .unresponsive:
             "tor does not respond at its control socket and is being restarted"
+        case .unreachable(let socket, let reason):
+            """
+            tocsin-tor.service is not running, or not reachable at \(socket) (\(reason)): see systemctl status tocsin-tor. \
+            Without systemd, set tor.run_by = \"node\"
+            """
         }
     }
 }

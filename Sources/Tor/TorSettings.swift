@@ -22,12 +22,24 @@ package struct TorSettings: Equatable, Sendable {
         }
     }
 
-    /// Whether the node runs its own tor.
+    /// Who starts the node's own tor, and as which user.
+    package enum Runner: String, CaseIterable, Sendable {
+        /// The node, as a child process and as its own user.
+        case node
+        /// systemd, as a user of its own, whose keys the node cannot read: `tocsin-tor.service`.
+        case service
+    }
+
+    /// Whether the node has its own tor.
     package var isManaged: Bool
+    /// Who starts the node's own tor.
+    package var runner = Runner.node
     /// The tor program: a path, or a name to look up in `PATH`.
     package var binary = "tor"
     /// The data directory of the node's own tor: keys, guards, control socket. Absolute.
     package var directory: String
+    /// The file from which `tocsin onion show` reads the states of the onions' descriptors; the node writes it.
+    package var statusFile: String
     /// The `HiddenServiceDir` of another tor that serves the onion. Absolute.
     package var externalServiceDirectory: String?
     /// Ports of the onion that lead to `listen.tnp`.
@@ -55,6 +67,7 @@ package struct TorSettings: Equatable, Sendable {
     package init(isManaged: Bool, directory: String) {
         self.isManaged = isManaged
         self.directory = directory
+        statusFile = "\(directory)/status"
     }
 
     /// The `HiddenServiceDir`, which holds the onion's keys.
@@ -68,6 +81,15 @@ package struct TorSettings: Equatable, Sendable {
 
     /// The socket of ``hasSOCKSPort``.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
+
+    /// The socket of tor's control port.
+    var controlSocket: Endpoint { .unix(path: "\(directory)/ctl") }
+
+    /// The file with which a controller shows that it may use that socket.
+    var cookieFile: String { "\(directory)/control_auth_cookie" }
+
+    /// tor's configuration file.
+    package var torrc: String { "\(directory)/torrc" }
 
     /// Whether the program exists and is executable.
     /// - Parameter path: the environment's `PATH`.

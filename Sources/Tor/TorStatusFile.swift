@@ -10,8 +10,7 @@ struct TorStatusFile {
 
     private let path: String
 
-    /// - Parameter directory: tor's data directory.
-    init(directory: String) { path = "\(directory)/status" }
+    init(_ settings: TorSettings) { path = settings.statusFile }
 
     /// Writes the file, or deletes it if tor does not run. Failures are ignored: the onion works without the file.
     func write(_ status: TorStatus) {
@@ -22,16 +21,22 @@ struct TorStatusFile {
         let lines =
             "\(pid) \(status.descriptor.rawValue)\n"
             + status.onions.map { "\($0.name) \($0.descriptor.rawValue)\n" }.joined()
+        try? OnionFile.makeDirectory(OnionFile.parent(of: path))
         try? OnionFile.replace(path, with: Array(lines.utf8).span.bytes)
     }
 
-    /// The state of an onion's descriptor at the tor with this pid; `nil` if it is unknown.
-    /// - Parameter onion: the name of a further onion; `nil` for the first one.
-    func descriptor(of onion: ClientName?, at pid: Int32) -> OnionDescriptor? {
-        guard let bytes = try? OnionFile.read(path, atMost: Self.longest) else { return nil }
+    /// The states of the descriptors at the tor with this pid, by the names of the onions; the first one has none. Empty if
+    /// they are unknown.
+    func descriptors(at pid: Int32) -> [ClientName?: OnionDescriptor] {
+        guard let bytes = try? OnionFile.read(path, atMost: Self.longest) else { return [:] }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { $0.split(separator: " ") }
-        guard lines.allSatisfy({ $0.count == 2 }), let first = lines.first, Int32(first[0]) == pid else { return nil }
-        let line = onion.map { onion in lines.dropFirst().first { $0[0] == onion.description } } ?? first
-        return line.flatMap { OnionDescriptor(rawValue: String($0[1])) }
+        guard lines.allSatisfy({ $0.count == 2 }), let first = lines.first, Int32(first[0]) == pid else { return [:] }
+        var descriptors: [ClientName?: OnionDescriptor] = [:]
+        descriptors[nil as ClientName?] = OnionDescriptor(rawValue: String(first[1]))
+        for line in lines.dropFirst() {
+            guard let name = try? ClientName(String(line[0])) else { continue }
+            descriptors[name] = OnionDescriptor(rawValue: String(line[1]))
+        }
+        return descriptors
     }
 }

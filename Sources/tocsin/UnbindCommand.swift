@@ -53,7 +53,7 @@ struct UnbindCommand: AsyncParsableCommand {
         let configuration = try options.load()
         let apps = configuration.apps.map(\.name).filter { app == nil || $0 == app }
         guard !apps.isEmpty else { throw fail("\(configuration.file) has no app \(app ?? "")", .usage) }
-        try StateOwner.actAsOwner(ofStateAt: configuration.state)
+        try DirectoryOwner.actAsOwner(of: configuration.state)
         guard LockState(ofStateAt: configuration.state).isHeld else {
             throw fail(
                 "no node is running with state directory \(configuration.state): start it, then try again",

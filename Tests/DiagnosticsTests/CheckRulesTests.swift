@@ -239,9 +239,10 @@ import Testing
         let address = try #require(OnionAddress(publicKey: [UInt8](repeating: 9, count: 32)))
         let old = try #require(TorVersion(output: "Tor version 0.4.7.16."))
         let cases: [(TorCheck, Finding.Grade, String)] = [
-            (.managed(.success(good)), .ok, "0.4.9.11"), (.managed(.success(bare)), .warning, "proof of work"),
-            (.managed(.failure(.missing(binary: "tor"))), .failed, "apt install tor"),
-            (.managed(.failure(.tooOld(old))), .failed, "too old"),
+            (.managed(.node, .success(good)), .ok, "0.4.9.11"),
+            (.managed(.node, .success(bare)), .warning, "proof of work"),
+            (.managed(.node, .failure(.missing(binary: "tor"))), .failed, "apt install tor"),
+            (.managed(.node, .failure(.tooOld(old))), .failed, "too old"),
             (.foreign(directory: "/o", .success(address)), .ok, "\(address)"),
             (.foreign(directory: "/o", .success(nil)), .warning, "/o"),
             (.foreign(directory: "/o", .failure(.missing(file: "/o"))), .warning, "/o"),

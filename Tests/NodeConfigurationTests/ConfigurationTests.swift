@@ -6,6 +6,7 @@ import EventLoop
 import Foundation
 import TNP
 import Testing
+import Tor
 
 @testable import Delivery
 @testable import Logging
@@ -656,6 +657,21 @@ import Testing
         #expect(
             problem(in: text.replacing("25njq", with: "25njp"))?.description.contains(
                 "tor.onionbalance: must be an onion address of version 3") == true)
+    }
+
+    @Test func `systemd's tor has a directory of its own`() throws {
+        func tor(_ text: String) throws -> TorSettings {
+            try Configuration(text: "[tor]\n\(text)\n\(minimal)", file: "/etc/t.toml").tor.settings(state: "/s")
+        }
+        #expect(try tor("").runner == .node && tor("").directory == "/s/tor")
+        let service = try tor("run_by = \"service\"")
+        #expect(service.runner == .service && service.directory == "/var/lib/tocsin-tor")
+        #expect(service.statusFile == "/s/tor/status")
+        #expect(try tor("run_by = \"service\"\ndirectory = \"x\"").directory == "/etc/x")
+        let error = #expect(throws: ConfigurationError.self) {
+            try tor("run_by = \"service\"\nbinary = \"/opt/tor\"")
+        }
+        #expect(error?.description.contains("systemctl edit tocsin-tor") == true)
     }
 
     @Test func `the node's tor may serve further onions`() throws {

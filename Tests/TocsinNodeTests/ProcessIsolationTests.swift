@@ -79,6 +79,13 @@ import Testing
         #expect(!covers(rules.readable, "/var/lib/tor/onion/hs_ed25519_secret_key"))
     }
 
+    @Test func `it executes no tor that systemd runs, and reads its directory`() throws {
+        let rules = try rules("[tor]\nmanaged = true\nrun_by = \"service\"", managed: true)
+        #expect(rules.executable.isEmpty)
+        #expect(covers(rules.readable, "/var/lib/tocsin-tor/onion/hostname"))
+        #expect(!covers(rules.writable, "/var/lib/tocsin-tor/onion/hostname"))
+    }
+
     @Test func `it reads keys of its own elsewhere, but not their directories`() throws {
         let rules = try rules("[spool]\nenabled = true\nkey_file = \"/media/keys/spool.key\"")
         #expect(rules.readable.contains("/media/keys/spool.key"))

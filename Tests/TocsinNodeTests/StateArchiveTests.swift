@@ -33,7 +33,8 @@ import Testing
     private func export(_ directory: String) throws -> StateArchive.Summary {
         let output = open("\(directory)/archive", O_WRONLY | O_CREAT | O_TRUNC, 0o600)
         defer { close(output) }
-        return try StateArchive.export("\(directory)/state", to: output, passphrase: Self.passphrase)
+        let onions = try StateArchive.onions(in: "\(directory)/state/tor")
+        return try StateArchive.export("\(directory)/state", onions, to: output, passphrase: Self.passphrase)
     }
 
     private func restore(

@@ -95,7 +95,7 @@ import Testing
             #expect(try clients.list().allSatisfy(\.isValid))
             let file = "\(directory)/authorized_clients/bob.auth"
             #expect(bytes(of: file) == ClientAuthorization.serviceFile(of: pair.publicKey))
-            #expect(mode(of: file) == 0o600)
+            #expect(mode(of: file) == 0o640)
             #expect(mode(of: "\(directory)/authorized_clients") == 0o700)
             #expect(throws: OnionFileError.clientExists(bob)) { try clients.authorize(pair.publicKey, as: bob) }
             try clients.revoke(bob)
@@ -146,21 +146,23 @@ import Testing
         }
     }
 
-    @Test func `clients are copied from another service, and a malformed one stops the copy`() async throws {
+    @Test func `clients are added from another service, and a malformed one stops it`() async throws {
         let onion = try #require(onion)
         try await withDirectory { directory in
             let (old, new) = (
                 AuthorizedClients(serviceDirectory: "\(directory)/old"),
                 AuthorizedClients(serviceDirectory: "\(directory)/new")
             )
-            #expect(try new.copy(from: old) == 0)
+            try new.add(old.keys())
+            #expect(try new.list() == [])
             try old.authorize(ClientAuthorization(for: onion).publicKey, as: ClientName("alice"))
             try old.authorize(ClientAuthorization(for: onion).publicKey, as: ClientName("bob"))
-            #expect(try new.copy(from: old) == 2)
-            #expect(try new.copy(from: old) == 2)
+            try new.add(old.keys())
+            try new.add(old.keys())
+            #expect(try new.list().map(\.name.description) == ["alice", "bob"])
             #expect(bytes(of: "\(new.directory)/bob.auth") == bytes(of: "\(old.directory)/bob.auth"))
             try write(Array("descriptor:x25519:AAAA\n".utf8), to: "\(old.directory)/carol.auth")
-            #expect(throws: OnionFileError.self) { try new.copy(from: old) }
+            #expect(throws: OnionFileError.self) { try new.add(old.keys()) }
         }
     }
 }

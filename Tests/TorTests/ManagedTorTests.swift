@@ -77,7 +77,7 @@ import Testing
     }
 
     /// Retries `send`: a directory may still have the earlier descriptor.
-    private func sendUntilItWorks(
+    func sendUntilItWorks(
         to onion: OnionAddress, _ access: PrivateTorNetwork.Access, on loop: EventLoop
     ) async throws -> [String] {
         for _ in 0..<10 {

@@ -18,7 +18,8 @@ import Testing
         change(&settings)
         let service = TorConfiguration.Service(directory: "\(directory)/onion", ports: ports)
         return try TorConfiguration(
-            settings, services: [service], controller: 42, hasProofOfWork: hasProofOfWork
+            settings, services: [service], controller: settings.runner == .node ? 42 : nil,
+            hasProofOfWork: hasProofOfWork
         ).text
     }
 
@@ -46,6 +47,22 @@ import Testing
             "HiddenServiceMaxStreamsCloseCircuit 1", "HiddenServicePoWDefensesEnabled 1",
         ] { #expect(lines.contains(line), "\(line)") }
         #expect(!lines.contains { $0.hasPrefix("Sandbox") || $0.hasPrefix("ORPort") })
+    }
+
+    @Test func `a tor that systemd runs has no owner, and lets the node's group read all but its keys`() throws {
+        let lines = lines(
+            try text(directory: "/var/lib/tocsin-tor") {
+                $0.runner = .service
+                $0.hasSOCKSPort = true
+            })
+        for line in [
+            #"ControlPort unix:"/var/lib/tocsin-tor/ctl" GroupWritable"#,
+            #"SocksPort unix:"/var/lib/tocsin-tor/socks" GroupWritable"#, "CookieAuthFileGroupReadable 1",
+            "DataDirectoryGroupReadable 1", "HiddenServiceDirGroupReadable 1", "NoExec 1",
+        ] { #expect(lines.contains(line), "\(line)") }
+        #expect(!lines.contains { $0.hasPrefix("__OwningControllerProcess") })
+        let own = self.lines(try text { $0.hasSOCKSPort = true })
+        #expect(!own.contains { $0.contains("Group") })
     }
 
     @Test func `changed settings change the torrc`() throws {

@@ -6,6 +6,7 @@ import EventLoop
 import Foundation
 import Simulator
 import Testing
+import Tor
 
 @testable import Console
 @testable import NodeConfiguration
@@ -75,9 +76,10 @@ import Testing
                     let new = NewConfiguration(
                         template: template, name: "mine", apple: apple, topic: "com.example.mine",
                         serviceAccountFile: account, state: "/s", hasHTTPEndpoint: http, hasAdminPort: admin,
-                        headerComment: ["x"])
+                        hasTorService: admin, headerComment: ["x"])
                     let read = try Configuration(text: new.text, file: "/d/tocsin.toml")
                     #expect((read.listen.http != nil, read.listen.admin != nil) == (http, admin))
+                    #expect(read.tor.runner == (admin ? .service : .node))
                     let app = try #require(read.apps.first)
                     #expect(app.name == "mine" && read.state == "/s" && read.apps.count == 1)
                     #expect((app.apns != nil, app.fcm?.serviceAccountFile) == (apple != nil, account))
@@ -340,6 +342,6 @@ extension NewConfiguration {
             topic: template.topic ?? "org.example.haveno",
             serviceAccountFile: template == .bisqConnect
                 ? "/etc/tocsin/firebase-connect.json" : "/etc/tocsin/firebase.json",
-            state: "/var/lib/tocsin", hasSpool: true, hasAdminPort: true, headerComment: head)
+            state: "/var/lib/tocsin", hasSpool: true, hasAdminPort: true, hasTorService: true, headerComment: head)
     }
 }

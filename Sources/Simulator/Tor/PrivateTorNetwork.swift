@@ -89,6 +89,23 @@ package actor PrivateTorNetwork {
     /// The torrc lines with which another tor joins the network, once it is running.
     package var memberTorrcLines: [String] { TorNode.isolatedLines + [authorityLine] }
 
+    /// Writes a program that runs tor as a member of the network: `tor.binary` of a node's configuration.
+    /// - Parameter path: a new file.
+    package func writeMemberProgram(to path: String) throws {
+        let options = memberTorrcLines.map { line in
+            let parts = line.split(separator: " ", maxSplits: 1)
+            return "--\(parts[0]) '\(parts.dropFirst().joined())'"
+        }
+        let script = """
+            #!/bin/sh
+            case "$1" in --version | --list-modules) exec tor "$@" ;; esac
+            exec tor "$@" \(options.joined(separator: " "))
+
+            """
+        try Data(script.utf8).write(to: URL(filePath: path))
+        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
+    }
+
     /// The control port of the tor that serves the network's onion.
     package nonisolated var serviceControl: Endpoint { .unix(path: "\(directory)/service/ctl") }
 

@@ -77,7 +77,7 @@ final class TorNode {
     /// Sends a command over the control connection; `nil` if that fails, e.g. while tor is still starting.
     func ask(_ command: String, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async -> [String]? {
         if control == nil {
-            control = await TorControl.open(directory: directory, on: loop)
+            control = try? await TorControl.open(.unix(path: "\(directory)/ctl"), on: loop)
             // From here on, tor exits when this connection closes, so it cannot outlive this process.
             _ = try? await control?.send("TAKEOWNERSHIP")
         }

@@ -60,7 +60,8 @@ package struct ProcessIsolation: Sendable {
         }
         _ = ProcessHardening.dropCapabilities()
         landlock = try FileRules(of: configuration).apply()
-        let filter = SystemCallFilter.node(mayExecute: configuration.tor.managed == true)
+        let filter = SystemCallFilter.node(
+            mayExecute: configuration.tor.managed == true && configuration.tor.runner == .node)
         if configuration.sandbox == .kill {
             try filter.apply(.kill)
         } else if let refused = try? filter.apply(.report) {
@@ -105,11 +106,14 @@ extension FileRules {
             readable += Set(([configuration.file] + files).map(Self.directory)).sorted()
         }
         let tor = configuration.tor
-        if tor.managed == true {
+        if tor.managed == true, tor.runner == .service {
+            // Its group may read the onions' addresses and the control port's cookie, and nobody but its user the keys.
+            readable.append(tor.settings(state: configuration.state).directory)
+        } else if tor.managed == true {
             if let program = TorSettings.program(tor.binary, path: environment("PATH")) { allowExecution(of: program) }
         } else if let onion = tor.onionDirectory {
             // Not the secret key.
-            readable += ["\(onion)/hostname", "\(onion)/hs_ed25519_public_key"]
+            readable.append("\(onion)/hostname")
         }
     }
 

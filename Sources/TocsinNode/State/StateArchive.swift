@@ -30,10 +30,13 @@ package enum StateArchive {
     // MARK: Export
 
     /// Writes the state to `output`.
-    /// - Parameter progress: called with the path of each file.
+    /// - Parameters:
+    ///   - onions: the directories of the onions, from ``onions(in:)``.
+    ///   - progress: called with the path of each file.
     /// - Throws: ``Failure``, also while a node uses the state.
     package static func export(
-        _ state: String, to output: Int32, passphrase: [UInt8], progress: (String) -> Void = { _ in }
+        _ state: String, _ onions: [OnionFile], to output: Int32, passphrase: [UInt8],
+        progress: (String) -> Void = { _ in }
     ) throws(Failure) -> Summary {
         guard access(state, R_OK | X_OK) == 0 else { throw system("read", state) }
         let lock = try lock(state, "stop it first")
@@ -60,26 +63,88 @@ package enum StateArchive {
             summary.files += 1
             summary.bytes += Int(status.st_size)
         }
+        for file in onions {
+            let path = "\(tor)/\(file.path)"
+            progress(path)
+            try sink.write(bigEndian(UInt16(path.utf8.count)) + Array(path.utf8))
+            try sink.write(bigEndian(UInt64(file.bytes.count)) + file.bytes)
+            summary.files += 1
+            summary.bytes += file.bytes.count
+        }
         try sink.finish(with: bigEndian(UInt16(0)))
         guard fsync(output) == 0 || errno == EINVAL else { throw system("write", "the archive") }
         return summary
     }
 
-    /// The files of a state: those of the node itself, and the directories of its onions.
+    /// The node's own files in its state directory.
     private static func files(of state: String) throws(Failure) -> [String] {
-        var files = try names(in: state).filter { isFile("\(state)/\($0)") && isPart($0) }
-        let onions = try names(in: "\(state)/\(tor)").filter { $0 == "onion" || $0.hasPrefix("onion-") }
-        for onion in onions {
-            for directory in ["\(tor)/\(onion)", "\(tor)/\(onion)/authorized_clients"] {
-                files += try names(in: "\(state)/\(directory)").map { "\(directory)/\($0)" }
-                    .filter { isFile("\(state)/\($0)") }
-            }
-        }
-        return files
+        try names(in: state).filter { isFile("\(state)/\($0)") && isPart($0) }
     }
 
     /// Whether a file in the state directory is exported. SQLite makes its `-shm` files again.
     private static func isPart(_ name: String) -> Bool { name != "lock" && !name.hasSuffix("-shm") }
+
+    // MARK: Onions
+
+    /// A file of an onion.
+    package struct OnionFile: Equatable {
+        /// Its path in tor's directory: `onion/hostname`.
+        let path: String
+        let bytes: [UInt8]
+    }
+
+    /// More than any file of an onion has.
+    private static let largestOnionFile = 65_536
+
+    /// Reads the directories of all onions in tor's directory, which may belong to another user than the state; none if
+    /// there is no such directory.
+    /// - Throws: ``Failure``.
+    package static func onions(in directory: String) throws(Failure) -> [OnionFile] {
+        var files: [OnionFile] = []
+        for path in try onionPaths(in: directory) {
+            let file = "\(directory)/\(path)"
+            let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+            guard descriptor >= 0 else { throw system("read", file) }
+            defer { close(descriptor) }
+            let bytes = try read(descriptor, atMost: largestOnionFile + 1, of: file)
+            guard bytes.count <= largestOnionFile else { throw Failure(description: "\(file) is not a file of tor") }
+            files.append(OnionFile(path: path, bytes: bytes))
+        }
+        return files
+    }
+
+    /// Writes the directories of onions into tor's directory.
+    /// - Throws: ``Failure``.
+    package static func write(_ onions: [OnionFile], to directory: String) throws(Failure) {
+        for file in onions {
+            let descriptor = try create("\(directory)/\(file.path)")
+            defer { close(descriptor) }
+            try write(file.bytes, to: descriptor, of: file.path)
+            guard fsync(descriptor) == 0 else { throw system("write", "\(directory)/\(file.path)") }
+        }
+        guard PrivateFile.syncDirectory(of: "\(directory)/onion") else { throw system("write", directory) }
+    }
+
+    /// Removes the directories of all onions in tor's directory.
+    /// - Throws: ``Failure``.
+    package static func removeOnions(in directory: String) throws(Failure) {
+        for onion in try onionDirectories(in: directory) { remove("\(directory)/\(onion)") }
+    }
+
+    private static func onionDirectories(in directory: String) throws(Failure) -> [String] {
+        try names(in: directory).filter { $0 == "onion" || $0.hasPrefix("onion-") }
+    }
+
+    private static func onionPaths(in directory: String) throws(Failure) -> [String] {
+        var paths: [String] = []
+        for onion in try onionDirectories(in: directory) {
+            for place in [onion, "\(onion)/authorized_clients"] {
+                paths += try names(in: "\(directory)/\(place)").map { "\(place)/\($0)" }
+                    .filter { isFile("\(directory)/\($0)") }
+            }
+        }
+        return paths
+    }
 
     // MARK: Import
 
@@ -96,7 +161,7 @@ package enum StateArchive {
         defer { withExtendedLifetime(lock) {} }
         let draft = "\(state)/\(part)"
         remove(draft)
-        let present = try files(of: state)
+        let present = try files(of: state) + onionPaths(in: "\(state)/\(tor)").map { "\(tor)/\($0)" }
         guard present.isEmpty else {
             throw Failure(
                 description:
@@ -133,7 +198,7 @@ package enum StateArchive {
         return summary
     }
 
-    /// Whether the path is one that ``export(_:to:passphrase:progress:)`` writes.
+    /// Whether the path is one that ``export(_:_:to:passphrase:progress:)`` writes.
     private static func isAllowed(_ path: String) -> Bool {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         let isPlain = parts.allSatisfy { part in

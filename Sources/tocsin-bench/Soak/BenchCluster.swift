@@ -108,8 +108,7 @@ struct BenchCluster: AsyncParsableCommand {
         do {
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
             let tor = "\(directory)/tor"
-            try PrivateFile.create(tor, holding: Array(Self.script(joining: await network.memberTorrcLines).utf8))
-            chmod(tor, 0o700)
+            try await network.writeMemberProgram(to: tor)
             let clock = try await Self.clockAhead(in: directory)
             let surroundings = TestBed.Surroundings(
                 servicesHost: NodeNamespaces.Service.pushServices.rawValue,
@@ -133,20 +132,6 @@ struct BenchCluster: AsyncParsableCommand {
     private func faults() -> [ClusterFault] {
         (Array(repeating: ClusterFault.killNode, count: kills) + Array(repeating: .killEngine, count: engineKills))
             .shuffled()
-    }
-
-    /// A program that runs tor as a member of a private network.
-    private static func script(joining lines: [String]) -> String {
-        let options = lines.map { line in
-            let parts = line.split(separator: " ", maxSplits: 1)
-            return "--\(parts[0]) '\(parts.dropFirst().joined())'"
-        }
-        return """
-            #!/bin/sh
-            case "$1" in --version | --list-modules) exec tor "$@" ;; esac
-            exec tor "$@" \(options.joined(separator: " "))
-
-            """
     }
 
     /// A library that sets the clock of a program forward by a minute. That of libfaketime calls the allocator, and

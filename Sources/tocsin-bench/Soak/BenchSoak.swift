@@ -52,24 +52,11 @@ private struct SoakResult {
     var wrongOutcomes = 0
     var notSeen = 0
     var sums = Tally.Sums()
-    var memory: [(envelopes: Int, kilobytes: Int)] = []
+    /// The node's memory in kilobytes, by hundred thousands of envelopes.
+    var memory = Trend()
 
     var isGood: Bool {
         wrongOutcomes == 0 && notSeen == 0 && sums.unexplained == 0 && sums.otherIDs == 0 && sums.otherCollapseIDs == 0
-    }
-
-    /// The growth of memory over the second half, in kilobytes per 100 000 envelopes, by least squares.
-    var slope: Double {
-        let half = memory.suffix(memory.count / 2)
-        guard half.count > 2 else { return 0 }
-        let meanX = half.map { Double($0.envelopes) }.reduce(0, +) / Double(half.count)
-        let meanY = half.map { Double($0.kilobytes) }.reduce(0, +) / Double(half.count)
-        var (above, below) = (0.0, 0.0)
-        for point in half {
-            above += (Double(point.envelopes) - meanX) * (Double(point.kilobytes) - meanY)
-            below += (Double(point.envelopes) - meanX) * (Double(point.envelopes) - meanX)
-        }
-        return below == 0 ? 0 : above / below * 100_000
     }
 
     var table: String {
@@ -82,10 +69,21 @@ private struct SoakResult {
         repeated without need                 \(sums.unexplained)
         repeated under another apns-id        \(sums.otherIDs)
         repeated under another collapse id    \(sums.otherCollapseIDs)
-        node memory, first and last           \((memory.first?.kilobytes ?? 0) / 1024) MB, \((memory.last?.kilobytes ?? 0) / 1024) MB
-        memory growth over the second half    \(Terminal.number(slope, digits: 0)) kB per 100 000 envelopes
+        node memory, median                   \(Terminal.number(memory.median / 1024, digits: 0)) MB
+        memory growth over the second half    \(Terminal.number(memory.suffix(from: Double(envelopes) / 200_000).slope, digits: 0)) kB per 100 000 envelopes
         """
     }
+}
+
+extension Faults {
+    /// GOAWAY every 500 requests, and 1 % of the streams refused.
+    static let everyday: Faults = {
+        var faults = Faults()
+        faults.goAwayEvery = 500
+        faults.resetPerMille = 10
+        faults.resetCodes = [7]
+        return faults
+    }()
 }
 
 /// Senders that resubmit until each envelope is delivered, while faults are injected.
@@ -162,10 +160,7 @@ private actor Soak {
 
     /// Sets the permanent faults, and additional ones in turn.
     private func injectFaults(_ interval: Duration) async throws {
-        var usual = Faults()
-        usual.goAwayEvery = 500
-        usual.resetPerMille = 10
-        usual.resetCodes = [7]
+        var usual = Faults.everyday
         var round = 0
         while !Task.isCancelled {
             usual.goAwayIsEarly = round % 2 == 1
@@ -193,7 +188,7 @@ private actor Soak {
     private func watch(of envelopes: Int) async {
         while !Task.isCancelled {
             let kilobytes = await bed.nodeKilobytes
-            result.memory.append((done, kilobytes))
+            result.memory.add(Double(kilobytes), at: Double(done) / 100_000)
             Terminal.progress(
                 "\(done) of \(envelopes) delivered, \(result.retries) resubmitted, \(kilobytes / 1024) MB …")
             await loop.sleep(for: .seconds(1))

@@ -232,6 +232,15 @@ actor TestBed {
         return (pages ?? 0) * Int(getpagesize()) / 1024
     }
 
+    /// The first node's process; `nil` if it is not running.
+    var nodePID: pid_t? { nodes[0]?.pid }
+
+    /// Ends the first node as its operator would, and starts it again.
+    func restartNode() async throws {
+        await nodes[0]?.end(on: loop)
+        try await startNode()
+    }
+
     /// The resource usage of the first node's process; `nil` if it is not running.
     var nodeFigures: ProcessUsage? { nodes[0].map { ProcessUsage(of: $0.pid) } }
 

@@ -53,6 +53,7 @@ struct InitCommand: AsyncParsableCommand {
         do {
             try writer.check()
             new = try answers(isAsking: isAsking, inSystem: place == Self.systemDirectory).configuration()
+            new.hasTorService = Self.hasService("tocsin-tor.service", for: writer.file)
             new = try new.renamingSecrets { try Self.absolute($0) }
             try writer.prepare(for: new)
             if copy { new = try writer.copySecrets(of: new) }
@@ -69,7 +70,8 @@ struct InitCommand: AsyncParsableCommand {
         let findings = try await check(writer.file)
         CheckCommand.show(findings, asJSON: false)
         Terminal.print(
-            Self.nextSteps(writer.file, hasService: Self.hasService(for: writer.file)).joined(separator: "\n"))
+            Self.nextSteps(writer.file, hasService: Self.hasService("tocsin.service", for: writer.file))
+                .joined(separator: "\n"))
         if findings.hasFailure { throw ExitCode.failure }
     }
 
@@ -145,11 +147,11 @@ struct InitCommand: AsyncParsableCommand {
         return await NodeCheck(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
     }
 
-    /// Whether systemd is running here and has the package's unit, which reads this file.
-    private static func hasService(for file: String) -> Bool {
+    /// Whether systemd is running here and has this unit of the package, which reads this file.
+    private static func hasService(_ unit: String, for file: String) -> Bool {
         file == "\(systemDirectory)/tocsin.toml" && access("/run/systemd/system", F_OK) == 0
             && ["/lib/systemd/system", "/usr/lib/systemd/system", "/etc/systemd/system"].contains {
-                access("\($0)/tocsin.service", F_OK) == 0
+                access("\($0)/\(unit)", F_OK) == 0
             }
     }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Tor
+
 /// A configuration to be written to a file, with comments for the operator.
 struct NewConfiguration: Equatable {
     /// The credential for APNs.
@@ -24,6 +26,8 @@ struct NewConfiguration: Equatable {
     var hasHTTPEndpoint = true
     var hasSpool = false
     var hasAdminPort = false
+    /// Whether `tocsin-tor.service` runs the node's tor.
+    var hasTorService = false
     /// The comment lines at the top of the file.
     var headerComment: [String]
 
@@ -32,6 +36,14 @@ struct NewConfiguration: Equatable {
         var parts = [
             headerComment.map { "# \($0)" }, ["[node]", TOMLLine.string("state", state)], listen,
         ]
+        if hasTorService {
+            parts.append([
+                "[tor]",
+                TOMLLine.noted(
+                    TOMLLine.string("run_by", TorSettings.Runner.service.rawValue),
+                    "tor, if installed, runs as a user of its own: tocsin-tor.service"),
+            ])
+        }
         if hasHTTPEndpoint {
             let mark = hasSpool ? "" : "# "
             parts.append([

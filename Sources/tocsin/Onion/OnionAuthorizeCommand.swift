@@ -29,19 +29,21 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
     @OptionGroup var options: OnionOptions
 
     func run() async throws {
-        let settings = try options.settings()
-        let address = try OnionOptions.keys(settings).address
+        let settings = try options.settings(toChange: true)
+        let address = try OnionOptions.address(settings)
         let clients = AuthorizedClients(serviceDirectory: settings.serviceDirectory)
         let pair = ClientAuthorization(for: address)
         try OnionOptions.attempt { () throws(OnionFileError) in
             let name = try ClientName(name)
             guard name != .nobody else { throw .reservedName(name) }
             // Writes the key before closing the onion: if writing fails, no sender is authorised without having a key.
-            if let output { try StateOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) } }
+            if let output {
+                try DirectoryOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) }
+            }
             do throws(OnionFileError) {
                 try clients.authorize(pair.publicKey, as: name)
             } catch {
-                if let output { _ = StateOwner.asCaller { unlink(output) } }
+                if let output { _ = DirectoryOwner.asCaller { unlink(output) } }
                 throw error
             }
         }

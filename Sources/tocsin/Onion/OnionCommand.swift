@@ -14,6 +14,6 @@ struct OnionCommand: AsyncParsableCommand {
             """,
         subcommands: [
             OnionShowCommand.self, OnionAuthorizeCommand.self, OnionRevokeCommand.self, OnionListCommand.self,
-            OnionImportCommand.self,
+            OnionImportCommand.self, OnionPrepareCommand.self,
         ], defaultSubcommand: OnionShowCommand.self)
 }

@@ -22,7 +22,7 @@ struct OnionImportCommand: AsyncParsableCommand {
     @OptionGroup var options: OnionOptions
 
     func run() async throws {
-        let settings = try options.settings()
+        let settings = try options.settings(toChange: true)
         guard settings.isManaged else {
             throw fail(
                 """
@@ -31,21 +31,23 @@ struct OnionImportCommand: AsyncParsableCommand {
                 """, .configuration)
         }
         let (address, clients) = try OnionOptions.attempt { () throws(OnionFileError) in
-            let keys = try OnionKeys(directory: directory)
+            // The user who gave the command has these, and tor's user perhaps not.
+            let (keys, others) = try DirectoryOwner.asCaller { () throws(OnionFileError) in
+                (try OnionKeys(directory: directory), try AuthorizedClients(serviceDirectory: directory).keys())
+            }
             // Copies the authorised senders before the keys, so that a closed onion is never open in between.
             let present = try OnionKeys.present(in: settings.serviceDirectory)
             guard present == nil || present?.address == keys.address else {
                 throw .occupied(directory: settings.serviceDirectory, address: present?.address ?? keys.address)
             }
-            let clients = try AuthorizedClients(serviceDirectory: settings.serviceDirectory)
-                .copy(from: AuthorizedClients(serviceDirectory: directory))
+            try AuthorizedClients(serviceDirectory: settings.serviceDirectory).add(others)
             try keys.write(to: settings.serviceDirectory)
-            return (keys.address, clients)
+            return (keys.address, others.count)
         }
         Terminal.print("\(address)")
         Terminal.error(
             "The keys are in \(settings.serviceDirectory)"
                 + (clients > 0 ? ", with \(clients) authorised senders." : "."))
-        Terminal.error("Stop the tor that served this onion, then start the node: tocsin run")
+        Terminal.error("Stop the tor that served this onion, then start the node.")
     }
 }

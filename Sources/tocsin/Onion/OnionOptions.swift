@@ -3,6 +3,7 @@
 import ArgumentParser
 import Console
 import EventLoop
+import Glibc
 import NodeConfiguration
 import Tor
 
@@ -13,12 +14,18 @@ struct OnionOptions: ParsableArguments {
     @Option(name: .customLong("name"), help: "The name of a further onion, [[tor.onion]]. Default: the first onion.")
     var onion: String?
 
-    /// Loads the configuration's `[tor]` table, and acts as the owner of the state directory from then on.
+    /// Loads the configuration's `[tor]` table. From then on, acts as the node's user, or as tor's to change something.
     /// - Throws: the exit code, after printing the error.
-    func settings() throws -> TorSettings {
+    func settings(toChange isChange: Bool = false) throws -> TorSettings {
         let configuration = try configuration.load()
-        try StateOwner.actAsOwner(ofStateAt: configuration.state)
         var settings = configuration.tor.settings(state: configuration.state)
+        let isOfOtherUser = isChange && settings.isManaged && settings.runner == .service
+        try DirectoryOwner.actAsOwner(of: isOfOtherUser ? settings.directory : configuration.state)
+        guard !isOfOtherUser || access(settings.directory, W_OK) == 0 else {
+            throw fail(
+                "cannot write to \(settings.directory): \(String(cString: strerror(errno))). Run this as root: tor runs as a user of its own",
+                .configuration)
+        }
         guard let onion else { return settings }
         guard let further = settings.onions.first(where: { $0.name.description == onion }) else {
             let names = settings.onions.map(\.name.description).joined(separator: ", ")
@@ -30,21 +37,21 @@ struct OnionOptions: ParsableArguments {
         return settings
     }
 
-    /// The onion's keys.
-    /// - Throws: the exit code, after printing why there are none.
-    static func keys(_ settings: TorSettings) throws -> OnionKeys {
+    /// The onion's address.
+    /// - Throws: the exit code, after printing why there is none.
+    static func address(_ settings: TorSettings) throws -> OnionAddress {
         guard
-            let keys = try attempt({ () throws(OnionFileError) in
-                try OnionKeys.present(in: settings.serviceDirectory)
+            let address = try attempt({ () throws(OnionFileError) in
+                try OnionKeys.address(in: settings.serviceDirectory)
             })
         else {
             throw fail(
                 """
-                there is no onion yet in \(settings.serviceDirectory): tocsin run creates it when it first starts tor; \
+                there is no onion yet in \(settings.serviceDirectory): tor creates it when it first starts with the node; \
                 tocsin onion import takes over an existing one
                 """, .configuration)
         }
-        return keys
+        return address
     }
 
     /// Runs `body`, which uses the onion's files.

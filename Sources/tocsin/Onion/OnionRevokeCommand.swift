@@ -23,7 +23,7 @@ struct OnionRevokeCommand: AsyncParsableCommand {
     @OptionGroup var options: OnionOptions
 
     func run() async throws {
-        let settings = try options.settings()
+        let settings = try options.settings(toChange: true)
         try OnionOptions.attempt { () throws(OnionFileError) in
             try AuthorizedClients(serviceDirectory: settings.serviceDirectory)
                 .revoke(ClientName(name), opensToAll: openToAll)

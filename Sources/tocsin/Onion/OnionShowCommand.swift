@@ -23,7 +23,7 @@ struct OnionShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try options.settings()
-        let address = try OnionOptions.keys(settings).address
+        let address = try OnionOptions.address(settings)
         Terminal.print("\(address)")
         if Terminal.isErrorATerminal, let code = try? QRCode("\(address)") {
             for line in code.terminalLines(isColoured: true) { Terminal.error(line) }
@@ -43,7 +43,7 @@ struct OnionShowCommand: AsyncParsableCommand {
 
     private func showState(_ settings: TorSettings) async {
         guard let tor = await RunningTor(settings, on: EventLoop(name: "onion")) else {
-            Terminal.error("tor         not running, or does not accept this user: tocsin run starts it")
+            Terminal.error("tor         not running, or does not accept this user: it starts with the node")
             return
         }
         Terminal.error("tor         running (pid \(tor.pid)), bootstrapped \(tor.bootstrap) %")

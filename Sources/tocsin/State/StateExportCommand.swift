@@ -5,6 +5,7 @@ import Console
 import Glibc
 import NodeConfiguration
 import TocsinNode
+import Tor
 
 struct StateExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -32,21 +33,25 @@ struct StateExportCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.load()
         let passphrase = try passphrase.passphrase(isNew: true)
-        try StateOwner.actAsOwner(ofStateAt: configuration.state)
-        let output = StateOwner.asCaller { open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600) }
+        let tor = configuration.tor.settings(state: configuration.state)
+        // With tor.run_by = "service", its owner is another user.
+        try DirectoryOwner.actAsOwner(of: tor.directory)
+        let onions = try failing(with: .configuration) { try StateArchive.onions(in: tor.directory) }
+        try DirectoryOwner.actAsOwner(of: configuration.state)
+        let output = DirectoryOwner.asCaller { open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600) }
         guard output >= 0 else {
             throw fail("cannot create \(file): \(String(cString: strerror(errno)))", .configuration)
         }
         defer { close(output) }
         do {
-            let summary = try StateArchive.export(configuration.state, to: output, passphrase: passphrase) {
+            let summary = try StateArchive.export(configuration.state, onions, to: output, passphrase: passphrase) {
                 Terminal.progress($0)
             }
             Terminal.endProgress()
             Terminal.print("written: \(file), \(summary.files) files, \(summary.bytes) bytes")
         } catch {
             Terminal.endProgress()
-            _ = StateOwner.asCaller { unlink(file) }
+            _ = DirectoryOwner.asCaller { unlink(file) }
             throw fail("nothing was written: \(error)", .configuration)
         }
         if let key = configuration.spool?.keyFile, !key.hasPrefix("\(configuration.state)/") {

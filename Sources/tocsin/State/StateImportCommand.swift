@@ -39,7 +39,21 @@ struct StateImportCommand: AsyncParsableCommand {
             throw fail("cannot read \(file): \(String(cString: strerror(errno)))", .configuration)
         }
         defer { close(input) }
-        try StateOwner.actAsOwner(ofStateAt: configuration.state)
+        let tor = configuration.tor.settings(state: configuration.state)
+        let draft = "\(configuration.state)/tor"
+        try DirectoryOwner.actAsOwner(of: tor.directory)
+        if tor.directory != draft {
+            // tor's directory belongs to another user.
+            let present = try failing(with: .configuration) { try StateArchive.onions(in: tor.directory) }
+            guard present.isEmpty, access(tor.directory, W_OK) == 0 else {
+                throw fail(
+                    present.isEmpty
+                        ? "cannot write to \(tor.directory): \(String(cString: strerror(errno))). Run this as root"
+                        : "\(tor.directory) already holds an onion: move it away, or set another tor.directory",
+                    .configuration)
+            }
+        }
+        try DirectoryOwner.actAsOwner(of: configuration.state)
         do {
             let summary = try StateArchive.restore(
                 from: input, to: configuration.state, passphrase: passphrase, hasSpool: !withoutSpool
@@ -50,10 +64,16 @@ struct StateImportCommand: AsyncParsableCommand {
             Terminal.endProgress()
             throw fail("\(error)", .configuration)
         }
-        let settings = configuration.tor.settings(state: configuration.state)
-        if let keys = try? OnionKeys.present(in: settings.serviceDirectory) {
+        if tor.directory != draft {
+            let onions = try failing(with: .configuration) { try StateArchive.onions(in: draft) }
+            try DirectoryOwner.actAsOwner(of: tor.directory)
+            try failing(with: .configuration) { try StateArchive.write(onions, to: tor.directory) }
+            try DirectoryOwner.actAsOwner(of: configuration.state)
+            try failing(with: .configuration) { try StateArchive.removeOnions(in: draft) }
+        }
+        if let address = try? OnionKeys.address(in: tor.serviceDirectory) {
             Terminal.error(
-                "The onion is \(keys.address). Make sure that the old node never starts again, then: tocsin run")
+                "The onion is \(address). Make sure that the old node never starts again, then start this one.")
         }
     }
 }

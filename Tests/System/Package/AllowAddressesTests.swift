@@ -18,7 +18,10 @@ import Testing
             .deletingLastPathComponent().deletingLastPathComponent()
         let (isSuccess, text) = try await ChildProcess.output(
             of: "/bin/sh",
-            [root.appending(path: "Packaging/allow-addresses").path(), files.0.path(), files.1.path(), "--print"])
+            [
+                root.appending(path: "Packaging/allow-addresses").path(), "tocsin.service", files.0.path(),
+                files.1.path(), "--print",
+            ])
         #expect(isSuccess)
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }

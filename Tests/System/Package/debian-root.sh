@@ -49,7 +49,8 @@ make_root() {
 # Boots the Debian in a network namespace of its own, where all ports are free. Fails if it cannot boot.
 boot_root() {
     command -v systemd-nspawn >/dev/null || return 1
-    systemd-nspawn --quiet --boot --register=no --keep-unit --private-network --console=pipe \
+    # bpf: for IPAddressDeny= of units.
+    systemd-nspawn --quiet --boot --register=no --system-call-filter=bpf --keep-unit --private-network --console=pipe \
         -D "$root" </dev/null >"$work/nspawn.log" 2>&1 &
     container=$!
     soon is_booted

@@ -5,18 +5,20 @@ import Console
 import Diagnostics
 import Glibc
 
-/// Lets root's commands on a state directory act as its owner. Files that they create then belong to the node's user,
-/// and a symbolic link in the directory leads only to files that this user can access.
-enum StateOwner {
-    /// Takes on the identity of the directory's owner, if the process runs as root and the owner is another user.
+/// Lets root's commands on the node's state directory, or on tor's, act as its owner. Files that they create then belong to
+/// that user, and a symbolic link in the directory leads only to files that this user can access.
+enum DirectoryOwner {
+    /// Takes on the identity of the directory's owner, if the process was started by root and the owner is another user.
     /// - Throws: the exit code, after printing the error.
-    static func actAsOwner(ofStateAt state: String) throws {
+    static func actAsOwner(of directory: String) throws {
         var status = stat()
-        guard geteuid() == 0, stat(state, &status) == 0, status.st_uid != 0 else { return }
+        guard getuid() == 0 else { return }
+        asRoot()
+        guard stat(directory, &status) == 0, status.st_uid != 0 else { return }
         let isOwner = setgroups(1, [status.st_gid]) == 0 && setegid(status.st_gid) == 0 && seteuid(status.st_uid) == 0
         guard isOwner else {
             throw fail(
-                "cannot act as \(UserName.of(status.st_uid)), the owner of \(state): \(String(cString: strerror(errno)))",
+                "cannot act as \(UserName.of(status.st_uid)), the owner of \(directory): \(String(cString: strerror(errno)))",
                 .failure)
         }
     }
@@ -25,8 +27,10 @@ enum StateOwner {
     static func asCaller<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         let (user, group) = (geteuid(), getegid())
         guard getuid() == 0, user != 0 else { return try body() }
-        _ = (seteuid(0), setegid(0))
+        asRoot()
         defer { _ = (setegid(group), seteuid(user)) }
         return try body()
     }
+
+    private static func asRoot() { _ = (seteuid(0), setegid(0)) }
 }

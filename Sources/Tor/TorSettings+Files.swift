@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import Glibc
+
+extension TorSettings {
+    /// Writes what the node's own tor needs before it starts: its torrc, and the files of its onions.
+    /// - Parameters:
+    ///   - services: the onions: ``services(tnp:http:)``.
+    ///   - build: the tor program.
+    ///   - controller: the pid of the node if tor is its child process.
+    ///   - extra: further lines for the torrc, e.g. those of a private network.
+    /// - Throws: ``TorProblem`` or ``OnionFileError``.
+    package func writeFiles(
+        for services: [TorConfiguration.Service], _ build: TorBuild, controller: Int32?, extra: [String] = []
+    ) throws {
+        let configuration = try TorConfiguration(
+            self, services: services, controller: controller, hasProofOfWork: build.hasProofOfWork, extra: extra)
+        try OnionFile.makeDirectory(directory)
+        // The directory holds the onion's keys; tor refuses a directory that other users can access.
+        try setMode(of: directory)
+        for onion in onions where onion.isClosed { try close(onion) }
+        for service in services {
+            guard let file = service.onionBalanceFile else { continue }
+            try OnionFile.makeDirectory(service.directory)
+            try OnionFile.replace(file.path, with: Array(file.text.utf8).span.bytes)
+        }
+        // tor makes these for its group, but does not change those that exist.
+        for directory in services.flatMap({ [$0.directory, "\($0.directory)/authorized_clients"] })
+        where runner == .service && OnionFile.exists(directory) { try setMode(of: directory) }
+        try OnionFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
+    }
+
+    /// Closes a directory to all but tor's user, and to the node if that is another one.
+    private func setMode(of directory: String) throws(OnionFileError) {
+        guard chmod(directory, runner == .service ? 0o750 : 0o700) == 0 else {
+            throw .system(action: "set the mode of", path: directory, errno: errno)
+        }
+    }
+
+    /// Authorises a key that nobody has for an onion without authorised senders: tor would open it to everyone.
+    private func close(_ onion: Onion) throws(OnionFileError) {
+        let directory = directory(of: onion.name)
+        let clients = AuthorizedClients(serviceDirectory: directory)
+        guard try !clients.list().contains(where: \.isValid) else { return }
+        try OnionFile.makeDirectory(directory)
+        try clients.authorize(SecureRandom.bytes(32), as: .nobody)
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Console
+import FoundationEssentials
+import NodeConfiguration
+import Tor
+
+struct OnionPrepareCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "prepare", abstract: "Write the torrc of the tor that tocsin-tor.service runs.",
+        discussion: """
+            tocsin-tor.service calls this as root before it starts tor, which runs as a user of its own: tor.run_by = \
+            "service". The torrc and the files of closed onions go to tor.directory.
+
+            EXIT CODES, as systemd expects them of ExecCondition=
+              0    written
+              1    nothing to do: the configuration leaves tor to the node, or to an external tor
+              255  nothing was written
+
+            EXAMPLES
+              tocsin onion prepare --config /etc/tocsin/tocsin.toml
+            """)
+
+    @OptionGroup var configuration: ConfigurationOption
+
+    private static let failure = ExitCode(255)
+
+    func run() async throws {
+        let path = ProcessInfo.processInfo.environment["PATH"]
+        do {
+            let configuration = try ConfigurationOption.load(try configuration.file())
+            let settings = configuration.tor.settings(state: configuration.state)
+            guard settings.isManaged, settings.runner == .service else {
+                Terminal.error("nothing to do: tor.run_by is not \"service\", or the node has no tor of its own")
+                throw ExitCode.failure
+            }
+            let earlier = "\(configuration.state)/tor/onion"
+            // A new address instead of the one that the desktops have would go unnoticed.
+            guard try OnionKeys.present(in: earlier) == nil || OnionKeys.present(in: settings.serviceDirectory) != nil
+            else {
+                throw TorError(
+                    """
+                    the node's onion is in \(earlier) still, from a tor that the node ran itself. To keep its address: \
+                    tocsin onion import \(earlier); for a new address, move that directory away
+                    """)
+            }
+            try DirectoryOwner.actAsOwner(of: settings.directory)
+            try settings.writeFiles(
+                for: settings.services(tnp: configuration.listen.tnp, http: configuration.listen.http),
+                try await TorBuild(of: settings.binary, path: path), controller: nil)
+            Terminal.print("written: \(settings.torrc)")
+        } catch let code as ExitCode {
+            throw code == .failure ? code : Self.failure
+        } catch {
+            Terminal.error("tocsin: \(error)")
+            throw Self.failure
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Foundation
+import Simulator
+import Testing
+
+@testable import Tor
+
+/// A tor that the node did not start, in a private network on loopback.
+extension ManagedTorTests {
+    @Test func `a tor that systemd runs is followed, and outlives the node`() async throws {
+        guard Self.hasTor else {
+            print("SKIPPED: tor is not installed; no tor of another user was followed")
+            return
+        }
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            let target = Endpoint.unix(path: "\(directory)/target")
+            let echo = try await LoopDomain(loop).run { domain in LoopBound(try Echo(at: target, on: domain.loop)) }
+            let network = try PrivateTorNetwork(on: loop)
+            let access = try await network.start(target: target, virtualPort: 80)
+            do {
+                try await follow(directory, target, network, access, on: loop)
+            } catch {
+                await network.stop()
+                throw error
+            }
+            await network.stop()
+            await LoopDomain(loop).run { _ in echo.drop() }
+        }
+    }
+
+    /// Starts tor as the unit does.
+    private func start(_ settings: TorSettings) -> ChildProcess {
+        ChildProcess("tor", ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", settings.torrc])
+    }
+
+    private func follow(
+        _ directory: String, _ target: Endpoint, _ network: PrivateTorNetwork, _ access: PrivateTorNetwork.Access,
+        on loop: EventLoop
+    ) async throws {
+        var settings = TorSettings(isManaged: true, directory: "\(directory)/tor")
+        settings.runner = .service
+        settings.statusFile = "\(directory)/state/tor/status"
+        settings.onions = [.init(name: try ClientName("closed"), ports: [7077], isClosed: true)]
+        let services = settings.services(tnp: target, http: nil)
+
+        // Without it, the node says so and tries again.
+        let watch = Watch()
+        let tor = ManagedTor(settings, services: services, on: loop, observe: watch.note)
+        await tor.start()
+        _ = try await watch.wait(for: "the reason") { $0.problem?.description.contains("tocsin-tor.service") == true }
+
+        let build = try await TorBuild(of: "tor", path: ProcessInfo.processInfo.environment["PATH"])
+        try settings.writeFiles(for: services, build, controller: nil, extra: await network.memberTorrcLines)
+        #expect(mode(of: settings.torrc) == 0o600)
+        var process = start(settings)
+        do {
+            var status = try await watch.wait(for: "the onions") {
+                $0.isReachable && $0.onions.map(\.descriptor) == [.published]
+            }
+            #expect(status.problem == nil)
+            // The node knows the address from the only file that it may read.
+            let address = try #require(status.address)
+            #expect(try OnionAddress(hostnameIn: settings.serviceDirectory) == address)
+            #expect(mode(of: "\(settings.serviceDirectory)/hostname") == 0o640)
+            #expect(mode(of: "\(settings.serviceDirectory)/hs_ed25519_secret_key") == 0o600)
+            #expect(mode(of: settings.directory) == 0o750)
+            #expect(mode(of: "\(settings.directory)/onion-closed") == 0o750)
+            #expect(mode(of: "\(settings.directory)/control_auth_cookie") == 0o640)
+            #expect(mode(of: "\(settings.directory)/onion-closed/authorized_clients/nobody.auth") == 0o640)
+            #expect(try await sendUntilItWorks(to: address, access, on: loop).last == "ping")
+            #expect(await RunningTor(settings, on: loop)?.descriptor == .published)
+
+            // A restart of tor, as systemd would do it.
+            let first = try #require(status.pid)
+            await process.terminate()
+            _ = try await watch.wait(for: "the loss") { $0.phase == .waiting && $0.pid == nil }
+            process = start(settings)
+            status = try await watch.wait(for: "the onion's return") { $0.isReachable }
+            #expect(status.pid != first && status.address == address)
+
+            // tor outlives the node. The next one knows that the descriptors are published: tor will not say it again for
+            // an hour.
+            let last = try #require(status.pid)
+            await tor.stop()
+            #expect(watch.status.phase == .stopped)
+            #expect(kill(last, 0) == 0)
+            let next = Watch()
+            let second = ManagedTor(settings, services: services, on: loop, observe: next.note)
+            await second.start()
+            status = try await next.wait(for: "the published descriptor") { $0.isReachable }
+            #expect(status.pid == last && status.address == address)
+            await second.stop()
+        } catch {
+            await process.terminate()
+            throw error
+        }
+        await process.terminate()
+        await tor.stop()
+    }
+
+    @Test func `warnings of tor's control port count as those of its log`() {
+        let line = TorLogLine(event: "650 WARN Your clock is 3 hours behind.")
+        #expect(line?.severity == .warn && line?.text == "Your clock is 3 hours behind.")
+        #expect(TorLogLine(event: "650 ERR Out of memory")?.severity == .err)
+        for line in ["650 HS_DESC UPLOAD x", "250 OK", "650 WARN", ""] { #expect(TorLogLine(event: line) == nil) }
+    }
+}

@@ -179,11 +179,16 @@ bench: packages-test
 	.build/release/tocsin-bench
 	.build/release/tocsin-bench admission
 
+# With DURATION, e.g. DURATION=6h, a soak for so long, through tor.
 soak: packages
 	$(release-bench)
+ifdef DURATION
+	.build/release/tocsin-bench day --duration $(DURATION)
+else
 	.build/release/tocsin-bench soak --envelopes $(SOAK)
 	.build/release/tocsin-bench crash --kills $(KILLS)
 	.build/release/tocsin-bench bulkhead
+endif
 
 # The nodes start with the program OLD, if it is set, and are upgraded.
 soak-cluster: packages

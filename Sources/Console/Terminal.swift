@@ -43,11 +43,12 @@ package enum Terminal {
     package static func number(_ value: Double, digits: Int) -> String {
         var scale = 1.0
         for _ in 0..<digits { scale *= 10 }
-        let rounded = (value * scale).rounded()
-        let whole = Int(rounded / scale)
-        guard digits > 0 else { return "\(whole)" }
-        let fraction = String(Int(rounded) - whole * Int(scale))
-        return "\(whole)." + String(repeating: "0", count: digits - fraction.count) + fraction
+        let rounded = Int((value * scale).rounded())
+        guard digits > 0 else { return "\(rounded)" }
+        let (whole, rest) = rounded.magnitude.quotientAndRemainder(dividingBy: UInt(scale))
+        let fraction = "\(rest)"
+        let sign = rounded < 0 ? "-" : ""
+        return "\(sign)\(whole)." + String(repeating: "0", count: digits - fraction.count) + fraction
     }
 
     /// Pads text with spaces to a width in characters; `right` aligns it to the right.

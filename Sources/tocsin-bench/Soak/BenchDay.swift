@@ -33,7 +33,7 @@ struct BenchDay: AsyncParsableCommand {
     @Option(help: "Envelopes per second.")
     var rate = 20
 
-    @Option(help: "A file to which a line is written every ten seconds: seconds, kB, descriptors, latency in ms.")
+    @Option(help: "A new file for a line every ten seconds: seconds, kB of memory, descriptors, latency in ms.")
     var samples: String?
 
     func run() async throws {
@@ -48,10 +48,9 @@ struct BenchDay: AsyncParsableCommand {
             let surroundings = TestBed.Surroundings(tor: "managed = true\nbinary = \"\(directory)/tor\"")
             let tables = SimulatedConfiguration.unlimitedRates + "\n[spool]\nenabled = true"
             try await TestBed.run("day", more: tables, surroundings: surroundings) { bed in
-                let result = try await Day(bed, through: access.socks, rate: rate).run(for: duration.value)
+                let result = try await Day(bed, through: access.socks, rate: rate, samples).run(for: duration.value)
                 Terminal.endProgress()
                 Terminal.print(result.table)
-                if let samples { try Data(result.lines.utf8).write(to: URL(filePath: samples)) }
                 let broken = result.violations
                 guard broken.isEmpty else { throw fail(broken.joined(separator: "; "), .failure) }
             }
@@ -102,7 +101,6 @@ struct DayResult {
     var descriptors = Trend()
     var latency = Trend()
     var memoryOfTor = Trend()
-    var lines = "seconds,kilobytes,descriptors,milliseconds\n"
 
     /// The node runs from a quarter of the time on, and its memory has settled after three eighths.
     private var settled: Double { duration.milliseconds / 3_600_000 * 3 / 8 }
@@ -171,6 +169,8 @@ private actor Day {
     private let bed: TestBed
     private let rate: Int
     private let socks: Endpoint
+    /// The descriptor of the file for samples; `nil` if there is none.
+    private let samples: Int32?
     private var clients: [TocsinClient] = []
     private var source: EnvelopeGenerator
     private var names: [Int] = []
@@ -179,7 +179,12 @@ private actor Day {
     private var quietSince = MonotonicTime.now
     private var result = DayResult()
 
-    init(_ bed: TestBed, through socks: Endpoint, rate: Int) {
+    /// - Parameter file: for the samples.
+    init(_ bed: TestBed, through socks: Endpoint, rate: Int, _ file: String?) throws {
+        samples = file.map { open($0, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644) }
+        if let file, let samples, samples < 0 {
+            throw fail("cannot create \(file): \(String(cString: strerror(errno)))", .failure)
+        }
         self.bed = bed
         self.socks = socks
         self.rate = rate
@@ -322,7 +327,8 @@ private actor Day {
             latencies = []
             if let median { result.latency.add(median, at: hours) }
             let text = median.map { Terminal.number($0, digits: 2) } ?? ""
-            result.lines += "\(time.components.seconds),\(Int(memory)),\(Int(descriptors)),\(text)\n"
+            let line = "\(time.components.seconds),\(Int(memory)),\(Int(descriptors)),\(text)\n"
+            if let samples { _ = write(samples, line, line.utf8.count) }
             Terminal.progress(
                 "\(time.components.seconds) s, \(names.count) submitted, \(waiting) waiting, \(Int(memory)) kB, \(text) ms …"
             )

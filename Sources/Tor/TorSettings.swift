@@ -77,7 +77,16 @@ package struct TorSettings: Equatable, Sendable {
     }
 
     /// The `HiddenServiceDir` of a further onion.
-    func directory(of onion: ClientName) -> String { "\(directory)/onion-\(onion)" }
+    func directory(of onion: ClientName) -> String { "\(directory)/\(Self.directoryName(of: onion))" }
+
+    /// The name of an onion's directory in ``directory``.
+    /// - Parameter onion: the name of a further onion; `nil` for the first one.
+    private static func directoryName(of onion: ClientName?) -> String { onion.map { "onion-\($0)" } ?? "onion" }
+
+    /// The names of all onions, `nil` for the first one, and of their directories in ``directory``.
+    package var onionDirectories: [(onion: ClientName?, directory: String)] {
+        ([nil] + onions.map(\.name)).map { ($0, Self.directoryName(of: $0)) }
+    }
 
     /// The socket of ``hasSOCKSPort``.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }

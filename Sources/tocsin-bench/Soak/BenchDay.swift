@@ -19,7 +19,7 @@ struct BenchDay: AsyncParsableCommand {
             The node serves an onion of a private Tor network with its own tor. The stand-ins for the push services have \
             the usual faults of soak all the time. At even intervals, of five minutes or more, something happens: the \
             node reloads, its tor is killed, or a push service restarts. The node itself restarts after an eighth of the time, and is killed \
-            after a quarter. The slopes are those of the last five eighths. Exits with 0 only if no envelope was lost, \
+            after a quarter. One envelope a second goes past tor, and shows the node's own latency. The slopes are those of the last five eighths. Exits with 0 only if no envelope was lost, \
             none was repeated without need, and memory, descriptors and latency do not grow.
 
             EXAMPLES
@@ -33,7 +33,10 @@ struct BenchDay: AsyncParsableCommand {
     @Option(help: "Envelopes per second.")
     var rate = 20
 
-    @Option(help: "A new file for a line every ten seconds: seconds, kB of memory, descriptors, latency in ms.")
+    @Option(
+        help:
+            "A new file for a line every ten seconds: seconds, kB of memory, descriptors, latency in ms past and through tor."
+    )
     var samples: String?
 
     func run() async throws {
@@ -96,10 +99,12 @@ struct DayResult {
     var notSeen = 0
     var sums = Tally.Sums()
     var events: [Event: Int] = [:]
-    /// Anonymous memory in kilobytes, open descriptors, and the median latency in milliseconds, by hours.
+    /// Anonymous memory in kilobytes, open descriptors, and median latencies in milliseconds, by hours.
     var memory = Trend()
     var descriptors = Trend()
+    /// Without tor, whose circuits differ by 40 ms in a network of five relays.
     var latency = Trend()
+    var latencyThroughTor = Trend()
     var memoryOfTor = Trend()
 
     /// The node runs from a quarter of the time on, and its memory has settled after three eighths.
@@ -145,7 +150,8 @@ struct DayResult {
             \(row("node's anonymous memory", memory, "kB"))
             \(row("its tor's", memoryOfTor, "kB"))
             \(row("node's descriptors", descriptors, ""))
-            \(row("latency", latency, "ms", digits: 1))
+            \(row("latency of the node", latency, "ms", digits: 2))
+            \(row("latency through tor", latencyThroughTor, "ms", digits: 1))
             """
     }
 }
@@ -172,10 +178,14 @@ private actor Day {
     /// The descriptor of the file for samples; `nil` if there is none.
     private let samples: Int32?
     private var clients: [TocsinClient] = []
+    /// For one envelope a second, which goes past tor.
+    private let relay: CircuitRelay
+    private let relayEndpoint: Endpoint
     private var source: EnvelopeGenerator
     private var names: [Int] = []
     private var waiting = 0
     private var latencies: [Double] = []
+    private var latenciesThroughTor: [Double] = []
     private var quietSince = MonotonicTime.now
     private var result = DayResult()
 
@@ -188,6 +198,9 @@ private actor Day {
         self.bed = bed
         self.socks = socks
         self.rate = rate
+        relayEndpoint = .unix(path: "\(bed.directory)/relay.sock")
+        // Far from the numbers that tor gives.
+        relay = CircuitRelay(by: .direct(bed.endpoint), circuits: TorCircuits(after: 1 << 31), on: loop)
         source = EnvelopeGenerator(bed.tokens)
     }
 
@@ -199,6 +212,9 @@ private actor Day {
                     nodes: [onion], proxy: .socks5(socks, nil), patience: .zero, isolatesPhones: false),
                 on: loop)
         }
+        try await relay.listen(at: relayEndpoint)
+        let neighbour = TocsinClient(
+            TocsinClient.Options(nodes: [relayEndpoint], patience: .zero, isolatesPhones: false), on: loop)
         let start = MonotonicTime.now
         let sampling = Task { await self.sample(since: start) }
         let happening = Task { try await self.letThingsHappen(in: duration, since: start) }
@@ -207,7 +223,10 @@ private actor Day {
             var next = start
             while next - start < duration {
                 let envelope = self.nextEnvelope()
-                group.addTask { await self.deliver(envelope) }
+                let number = self.names.count
+                let isThroughTor = number % self.rate != 0
+                let client = isThroughTor ? self.clients[number % self.clients.count] : neighbour
+                group.addTask { await self.deliver(envelope, by: client, isThroughTor: isThroughTor) }
                 next = next + tick
                 await self.loop.sleep(for: max(.zero, next - .now))
             }
@@ -215,7 +234,8 @@ private actor Day {
         try await happening.value
         sampling.cancel()
         await sampling.value
-        for client in clients { await client.close() }
+        for client in clients + [neighbour] { await client.close() }
+        await relay.close()
         result.duration = MonotonicTime.now - start
         result.submitted = names.count
         result.notSeen = names.count { !bed.tally.has($0) }
@@ -246,16 +266,17 @@ private actor Day {
         return envelope
     }
 
-    private func deliver(_ envelope: Envelope) async {
+    private func deliver(_ envelope: Envelope, by client: TocsinClient, isThroughTor: Bool) async {
         waiting += 1
         defer { waiting -= 1 }
-        let client = clients[names.count % clients.count]
         let start = MonotonicTime.now
         while true {
             let outcome = try? await client.submit(envelope, timeout: Self.answerTime)
             switch outcome?.kind {
             case .delivered?, .queued?:
-                if start - quietSince > Self.quietTime { latencies.append((MonotonicTime.now - start).milliseconds) }
+                guard start - quietSince > Self.quietTime else { return }
+                let time = (MonotonicTime.now - start).milliseconds
+                if isThroughTor { latenciesThroughTor.append(time) } else { latencies.append(time) }
                 return
             case .retry?, nil:
                 guard MonotonicTime.now - start < Self.patience else {
@@ -323,16 +344,25 @@ private actor Day {
             if let tor = ProcessUsage.children(of: node, named: "tor").first {
                 result.memoryOfTor.add(Self.anonymousKilobytes(of: tor), at: hours)
             }
-            let median = latencies.isEmpty ? nil : latencies.sorted()[latencies.count / 2]
-            latencies = []
-            if let median { result.latency.add(median, at: hours) }
-            let text = median.map { Terminal.number($0, digits: 2) } ?? ""
-            let line = "\(time.components.seconds),\(Int(memory)),\(Int(descriptors)),\(text)\n"
+            let text = Self.median(of: &latencies, in: &result.latency, at: hours)
+            let textThroughTor = Self.median(of: &latenciesThroughTor, in: &result.latencyThroughTor, at: hours)
+            let line =
+                "\(time.components.seconds),\(Int(memory)),\(Int(descriptors)),\(text),\(textThroughTor)\n"
             if let samples { _ = write(samples, line, line.utf8.count) }
             Terminal.progress(
                 "\(time.components.seconds) s, \(names.count) submitted, \(waiting) waiting, \(Int(memory)) kB, \(text) ms …"
             )
         }
+    }
+
+    /// Adds the median of some figures to a trend and removes them.
+    /// - Returns: the median as text; empty if there are no figures.
+    private static func median(of figures: inout [Double], in trend: inout Trend, at hours: Double) -> String {
+        defer { figures = [] }
+        guard !figures.isEmpty else { return "" }
+        let median = figures.sorted()[figures.count / 2]
+        trend.add(median, at: hours)
+        return Terminal.number(median, digits: 2)
     }
 
     private static func anonymousKilobytes(of pid: pid_t) -> Double {

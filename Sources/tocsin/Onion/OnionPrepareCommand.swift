@@ -35,14 +35,17 @@ struct OnionPrepareCommand: AsyncParsableCommand {
                 Terminal.error("nothing to do: tor.run_by is not \"service\", or the node has no tor of its own")
                 throw ExitCode.failure
             }
-            let earlier = "\(configuration.state)/tor/onion"
-            // A new address instead of the one that the desktops have would go unnoticed.
-            guard try OnionKeys.present(in: earlier) == nil || OnionKeys.present(in: settings.serviceDirectory) != nil
-            else {
+            for (name, directory) in settings.onionDirectories {
+                // A new address instead of the one that the desktops have would go unnoticed.
+                let earlier = "\(configuration.state)/tor/\(directory)"
+                guard try OnionKeys.present(in: earlier) != nil,
+                    try OnionKeys.present(in: "\(settings.directory)/\(directory)") == nil
+                else { continue }
+                let option = name.map { " --name \($0)" } ?? ""
                 throw TorError(
                     """
-                    the node's onion is in \(earlier) still, from a tor that the node ran itself. To keep its address: \
-                    tocsin onion import \(earlier); for a new address, move that directory away
+                    an onion of the node is in \(earlier) still, from a tor that the node ran itself. To keep its \
+                    address: tocsin onion import \(earlier)\(option); for a new address, move that directory away
                     """)
             }
             try DirectoryOwner.actAsOwner(of: settings.directory)

@@ -192,8 +192,7 @@ package actor ManagedTor {
         let deadline = MonotonicTime.now + Self.controlTimeout
         while isRunning(generation), MonotonicTime.now < deadline {
             if let control = try? await TorControl.open(settings, on: loop) {
-                _ = try? await control.send("TAKEOWNERSHIP")
-                await follow(control, generation)
+                if (try? await control.send("TAKEOWNERSHIP")) != nil { await follow(control, generation) }
                 break
             }
             await loop.sleep(for: Self.controlPause)

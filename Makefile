@@ -46,6 +46,7 @@ help:
 	@echo "make screenshots  pictures of the demo and the dashboard, for Docs/images"
 	@echo "make bench        compares the node with h2load and nghttpx"
 	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
+	@echo "                  DURATION=6h: so long, through tor, with reloads and restarts"
 	@echo "make soak-cluster three nodes with tors in network namespaces, killed, cut off and upgraded: OLD=program"
 	@echo "make quota        how a node adapts to the quotas of Apple and Google: Docs/images/quota.png"
 	@echo "make flood        honest senders beside hostile circuits"

@@ -86,8 +86,8 @@ package enum StateArchive {
 
     // MARK: Onions
 
-    /// A file of an onion.
-    package struct OnionFile: Equatable {
+    /// A file of an onion, perhaps its secret key.
+    package struct OnionFile: Redacted {
         /// Its path in tor's directory: `onion/hostname`.
         let path: String
         let bytes: [UInt8]
@@ -96,7 +96,7 @@ package enum StateArchive {
     /// More than any file of an onion has.
     private static let largestOnionFile = 65_536
 
-    /// Reads the directories of all onions in tor's directory, which may belong to another user than the state; none if
+    /// Reads the directories of all onions in tor's data directory, which may belong to another user than the state; none if
     /// there is no such directory.
     /// - Throws: ``Failure``.
     package static func onions(in directory: String) throws(Failure) -> [OnionFile] {
@@ -113,19 +113,24 @@ package enum StateArchive {
         return files
     }
 
-    /// Writes the directories of onions into tor's directory.
-    /// - Throws: ``Failure``.
+    /// Writes the directories of onions into tor's data directory, durably.
+    /// - Throws: ``Failure``, also if a file exists.
     package static func write(_ onions: [OnionFile], to directory: String) throws(Failure) {
         for file in onions {
             let descriptor = try create("\(directory)/\(file.path)")
             defer { close(descriptor) }
             try write(file.bytes, to: descriptor, of: file.path)
-            guard fsync(descriptor) == 0 else { throw system("write", "\(directory)/\(file.path)") }
+            // The caller may delete its own copy afterwards.
+            guard fsync(descriptor) == 0, PrivateFile.syncDirectory(of: "\(directory)/\(file.path)") else {
+                throw system("write", "\(directory)/\(file.path)")
+            }
         }
-        guard PrivateFile.syncDirectory(of: "\(directory)/onion") else { throw system("write", directory) }
+        for onion in try onionDirectories(in: directory) {
+            guard PrivateFile.syncDirectory(of: "\(directory)/\(onion)") else { throw system("write", directory) }
+        }
     }
 
-    /// Removes the directories of all onions in tor's directory.
+    /// Removes the directories of all onions in tor's data directory.
     /// - Throws: ``Failure``.
     package static func removeOnions(in directory: String) throws(Failure) {
         for onion in try onionDirectories(in: directory) { remove("\(directory)/\(onion)") }

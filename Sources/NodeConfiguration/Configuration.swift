@@ -70,10 +70,11 @@ package struct Configuration: Sendable {
         /// The settings of tor that this table describes.
         /// - Parameter state: the node's state directory.
         package func settings(state: String) -> TorSettings {
-            let directory = self.directory ?? (runner == .service ? Self.serviceDirectory : "\(state)/tor")
+            let child = TorSettings.childDirectory(in: state)
+            let directory = self.directory ?? (runner == .service ? Self.serviceDirectory : child)
             var settings = TorSettings(isManaged: managed ?? false, directory: directory)
             settings.runner = runner
-            settings.statusFile = "\(state)/tor/status"
+            settings.statusFile = "\(child)/status"
             settings.binary = binary
             settings.externalServiceDirectory = onionDirectory
             settings.enablesProofOfWork = proofOfWork

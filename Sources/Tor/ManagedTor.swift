@@ -208,17 +208,12 @@ package actor ManagedTor {
             let pid = RunningTor.pid(in: try await control.send("GETINFO process/pid"))
             guard generation == self.generation else { return control.close() }
             guard let pid else { throw TorError("it does not say its process id") }
-            // A tor that has published its descriptors tells so again after an hour or two only.
             let recorded = TorStatusFile(settings).descriptors(at: pid)
             self.control = control
             handle(.started(pid: pid))
             await follow(control, generation) {
                 identify()
-                guard status.bootstrap == 100 else { return }
-                for (name, descriptor) in recorded where descriptor == .published {
-                    let address = name == nil ? status.address : status.onions.first { $0.name == name }?.address
-                    if let address { handle(.control(.uploaded(address))) }
-                }
+                handle(.recorded(recorded))
             }
         } catch {
             guard generation == self.generation else { return }

@@ -70,6 +70,13 @@ package struct TorSettings: Equatable, Sendable {
         statusFile = "\(directory)/status"
     }
 
+    /// Who starts the node's own tor; `nil` if the node has none.
+    package var runnerInUse: Runner? { isManaged ? runner : nil }
+
+    /// The data directory of a tor that the node runs as its child process, unless the configuration names another one.
+    /// - Parameter state: the node's state directory.
+    package static func childDirectory(in state: String) -> String { "\(state)/tor" }
+
     /// The `HiddenServiceDir`, which holds the onion's keys.
     package var serviceDirectory: String {
         if let selected { return directory(of: selected) }

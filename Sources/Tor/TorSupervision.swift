@@ -21,6 +21,9 @@ package struct TorSupervision: Sendable {
         case startFailed(TorProblem)
         /// The addresses of the onions, known once tor has made their keys: of the first one, and of the further ones.
         case identified(first: OnionAddress, others: [TorStatus.Onion])
+        /// The states of the descriptors that an earlier node has recorded for this process of tor, by the names of the
+        /// onions; the first one has none.
+        case recorded([ClientName?: OnionDescriptor])
         /// tor has sent an event over its control port.
         case control(TorEvent)
         /// tor has written a line to its log.
@@ -99,6 +102,7 @@ package struct TorSupervision: Sendable {
             status.address = first
             status.onions = others
             return []
+        case .recorded(let descriptors): return restore(descriptors)
         case .control(let event): return observe(event)
         case .logged(let line):
             if line.severity == .warn || line.severity == .err { status.lastWarning = line.text }
@@ -168,6 +172,17 @@ package struct TorSupervision: Sendable {
             status.problem = status.bootstrap < 100 ? .stuck(percent: status.bootstrap) : .unpublished
             return []
         case .stopped, .starting, .stopping: return []
+        }
+    }
+
+    /// Takes over the published descriptors: tor reports the next upload only after an hour or two. A tor that is still
+    /// starting has published none.
+    private mutating func restore(_ descriptors: [ClientName?: OnionDescriptor]) -> [Action] {
+        guard status.bootstrap == 100 else { return [] }
+        let addresses = [(nil, status.address)] + status.onions.map { ($0.name, $0.address) }
+        return addresses.flatMap { name, address -> [Action] in
+            guard descriptors[name] == .published, let address else { return [] }
+            return observe(.uploaded(address))
         }
     }
 

@@ -15,19 +15,8 @@ extension ManagedTorTests {
             return
         }
         let loop = EventLoop(name: "test")
-        try await withDirectory { directory in
-            let target = Endpoint.unix(path: "\(directory)/target")
-            let echo = try await LoopDomain(loop).run { domain in LoopBound(try Echo(at: target, on: domain.loop)) }
-            let network = try PrivateTorNetwork(on: loop)
-            let access = try await network.start(target: target, virtualPort: 80)
-            do {
-                try await follow(directory, target, network, access, on: loop)
-            } catch {
-                await network.stop()
-                throw error
-            }
-            await network.stop()
-            await LoopDomain(loop).run { _ in echo.drop() }
+        try await withNetwork(on: loop) { directory, target, network, access in
+            try await follow(directory, target, network, access, on: loop)
         }
     }
 

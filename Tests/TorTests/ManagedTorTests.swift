@@ -131,40 +131,50 @@ import Testing
         return service
     }
 
-    @Test func `the onion keeps its address after a crash and admits only authorised clients`() async throws {
-        guard Self.hasTor else {
-            print("SKIPPED: tor is not installed; no onion was served by a managed tor")
-            return
-        }
-        let loop = EventLoop(name: "test")
+    /// Runs `body` in a private network, beside a target that echoes. The target's path and all files of the test are in
+    /// the directory.
+    func withNetwork(
+        on loop: EventLoop,
+        _ body: (String, Endpoint, PrivateTorNetwork, PrivateTorNetwork.Access) async throws -> Void
+    ) async throws {
         try await withDirectory { directory in
             let target = Endpoint.unix(path: "\(directory)/target")
             let echo = try await LoopDomain(loop).run { domain in LoopBound(try Echo(at: target, on: domain.loop)) }
             let network = try PrivateTorNetwork(on: loop)
             let access = try await network.start(target: target, virtualPort: 80)
             do {
-                var settings = TorSettings(isManaged: true, directory: "\(directory)/state/tor")
-                settings.onions = [
-                    .init(name: try ClientName("second"), ports: [7077], isClosed: false),
-                    .init(name: try ClientName("closed"), ports: [7077], isClosed: true),
-                ]
-                let watch = Watch()
-                let tor = ManagedTor(
-                    settings, services: settings.services(tnp: target, http: nil),
-                    extra: await network.memberTorrcLines,
-                    on: loop, observe: watch.note)
-                do {
-                    try await serve(tor, watch, settings, directory, network, access, on: loop)
-                } catch {
-                    await tor.stop()
-                    throw error
-                }
+                try await body(directory, target, network, access)
             } catch {
                 await network.stop()
                 throw error
             }
             await network.stop()
             await LoopDomain(loop).run { _ in echo.drop() }
+        }
+    }
+
+    @Test func `the onion keeps its address after a crash and admits only authorised clients`() async throws {
+        guard Self.hasTor else {
+            print("SKIPPED: tor is not installed; no onion was served by a managed tor")
+            return
+        }
+        let loop = EventLoop(name: "test")
+        try await withNetwork(on: loop) { directory, target, network, access in
+            var settings = TorSettings(isManaged: true, directory: "\(directory)/state/tor")
+            settings.onions = [
+                .init(name: try ClientName("second"), ports: [7077], isClosed: false),
+                .init(name: try ClientName("closed"), ports: [7077], isClosed: true),
+            ]
+            let watch = Watch()
+            let tor = ManagedTor(
+                settings, services: settings.services(tnp: target, http: nil), extra: await network.memberTorrcLines,
+                on: loop, observe: watch.note)
+            do {
+                try await serve(tor, watch, settings, directory, network, access, on: loop)
+            } catch {
+                await tor.stop()
+                throw error
+            }
         }
     }
 

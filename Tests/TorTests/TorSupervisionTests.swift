@@ -50,6 +50,20 @@ import Testing
         #expect(tor.status.restarts == 0)
     }
 
+    @Test func `a later node takes over what an earlier one has recorded, unless tor is still starting`() throws {
+        let (first, name) = (try #require(onion), try ClientName("old"))
+        let other = try #require(OnionAddress("duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad"))
+        for (percent, descriptor) in [(100, OnionDescriptor.published), (100, .failed), (45, .published)] {
+            var tor = running()
+            _ = tor.handle(.control(.bootstrapped(percent: percent)), at: start)
+            _ = tor.handle(.identified(first: first, others: [.init(name: name, address: other)]), at: start)
+            _ = tor.handle(.recorded([nil: .published, name: descriptor]), at: start)
+            #expect(tor.status.isReachable == (percent == 100))
+            #expect(
+                tor.status.onions[0].descriptor == (percent == 100 && descriptor == .published ? .published : .none))
+        }
+    }
+
     @Test func `each onion has a descriptor of its own, and the first decides whether the node is reachable`() throws {
         let first = try #require(onion)
         let other = try #require(OnionAddress("duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad"))

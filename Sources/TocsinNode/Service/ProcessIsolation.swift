@@ -60,8 +60,8 @@ package struct ProcessIsolation: Sendable {
         }
         _ = ProcessHardening.dropCapabilities()
         landlock = try FileRules(of: configuration).apply()
-        let filter = SystemCallFilter.node(
-            mayExecute: configuration.tor.managed == true && configuration.tor.runner == .node)
+        let tor = configuration.tor.settings(state: configuration.state)
+        let filter = SystemCallFilter.node(mayExecute: tor.runnerInUse == .node)
         if configuration.sandbox == .kill {
             try filter.apply(.kill)
         } else if let refused = try? filter.apply(.report) {
@@ -105,15 +105,16 @@ extension FileRules {
             let files = configuration.credentials.flatMap(\.files) + configuration.otherFiles
             readable += Set(([configuration.file] + files).map(Self.directory)).sorted()
         }
-        let tor = configuration.tor
-        if tor.managed == true, tor.runner == .service {
+        let tor = configuration.tor.settings(state: configuration.state)
+        switch tor.runnerInUse {
+        case .service:
             // Its group may read the onions' addresses and the control port's cookie, and nobody but its user the keys.
-            readable.append(tor.settings(state: configuration.state).directory)
-        } else if tor.managed == true {
+            readable.append(tor.directory)
+        case .node:
             if let program = TorSettings.program(tor.binary, path: environment("PATH")) { allowExecution(of: program) }
-        } else if let onion = tor.onionDirectory {
+        case nil:
             // Not the secret key.
-            readable.append("\(onion)/hostname")
+            if let onion = tor.externalServiceDirectory { readable.append("\(onion)/hostname") }
         }
     }
 

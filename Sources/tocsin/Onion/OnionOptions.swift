@@ -19,7 +19,7 @@ struct OnionOptions: ParsableArguments {
     func settings(toChange isChange: Bool = false) throws -> TorSettings {
         let configuration = try configuration.load()
         var settings = configuration.tor.settings(state: configuration.state)
-        let isOfOtherUser = isChange && settings.isManaged && settings.runner == .service
+        let isOfOtherUser = isChange && settings.runnerInUse == .service
         try DirectoryOwner.actAsOwner(of: isOfOtherUser ? settings.directory : configuration.state)
         guard !isOfOtherUser || access(settings.directory, W_OK) == 0 else {
             throw fail(

@@ -31,13 +31,13 @@ struct OnionPrepareCommand: AsyncParsableCommand {
         do {
             let configuration = try ConfigurationOption.load(try configuration.file())
             let settings = configuration.tor.settings(state: configuration.state)
-            guard settings.isManaged, settings.runner == .service else {
+            guard settings.runnerInUse == .service else {
                 Terminal.error("nothing to do: tor.run_by is not \"service\", or the node has no tor of its own")
                 throw ExitCode.failure
             }
             for (name, directory) in settings.onionDirectories {
                 // A new address instead of the one that the desktops have would go unnoticed.
-                let earlier = "\(configuration.state)/tor/\(directory)"
+                let earlier = "\(TorSettings.childDirectory(in: configuration.state))/\(directory)"
                 guard try OnionKeys.present(in: earlier) != nil,
                     try OnionKeys.present(in: "\(settings.directory)/\(directory)") == nil
                 else { continue }

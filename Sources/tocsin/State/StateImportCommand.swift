@@ -40,7 +40,7 @@ struct StateImportCommand: AsyncParsableCommand {
         }
         defer { close(input) }
         let tor = configuration.tor.settings(state: configuration.state)
-        let draft = "\(configuration.state)/tor"
+        let draft = TorSettings.childDirectory(in: configuration.state)
         try DirectoryOwner.actAsOwner(of: tor.directory)
         if tor.directory != draft {
             // tor's directory belongs to another user.

@@ -55,9 +55,20 @@ struct ProcessUsage: Codable {
         }
     }
 
-    private static func peak(of pid: Int32) -> Int {
-        let line = text("/proc/\(pid)/status")?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
-        return line?.split(separator: " ").dropFirst().first.flatMap { Int($0.filter(\.isNumber)) } ?? 0
+    /// The anonymous memory of a process; 0 if there is none.
+    static func anonymousKilobytes(of pid: Int32) -> Int { kilobytes("RssAnon:", of: pid) }
+
+    /// The number of open descriptors of a process; 0 if there is none.
+    static func descriptors(of pid: Int32) -> Int {
+        (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? 0
+    }
+
+    private static func peak(of pid: Int32) -> Int { kilobytes("VmHWM:", of: pid) }
+
+    /// A line of `/proc/PID/status`.
+    private static func kilobytes(_ key: String, of pid: Int32) -> Int {
+        let line = text("/proc/\(pid)/status")?.split(separator: "\n").first { $0.hasPrefix(key) }
+        return line.flatMap { Int($0.filter(\.isNumber)) } ?? 0
     }
 }
 

@@ -93,8 +93,6 @@ actor ClusterRun {
     private static let returnTime = Duration.seconds(12)
     /// How long a sender submits an envelope again.
     private static let patience = Duration.seconds(180)
-    /// How long tor may take to publish the nodes' onions.
-    private static let onionTime = Duration.seconds(120)
 
     private nonisolated let loop = EventLoop(name: "senders")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -150,19 +148,10 @@ actor ClusterRun {
 
     /// Waits until the onions of all nodes can be reached.
     private func onions(through proxy: Proxy) async throws -> [Endpoint] {
-        let deadline = MonotonicTime.now + Self.onionTime
         var found: [Endpoint] = []
         while found.count < nodes {
             Terminal.progress("\(found.count) of \(nodes) onions can be reached …")
-            guard MonotonicTime.now < deadline else { throw fail("the nodes' onions cannot be reached", .failure) }
-            if let onion = await bed.onion(of: found.count),
-                let stream = try? await loop.dial(onion, through: proxy, timeout: .seconds(20))
-            {
-                stream.close()
-                found.append(onion)
-            } else {
-                await loop.sleep(for: .milliseconds(500))
-            }
+            found.append(try await bed.reachableOnion(of: found.count, through: proxy))
         }
         return found
     }

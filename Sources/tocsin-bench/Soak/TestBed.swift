@@ -199,18 +199,38 @@ actor TestBed {
         try await startNode(index)
     }
 
-    /// Ends a node as its operator would, and starts it with the program beside this one.
-    func upgradeNode(_ index: Int) async throws {
+    /// Ends a node as its operator would, and starts it again.
+    func restartNode(_ index: Int = 0) async throws {
         await nodes[index]?.end(on: loop)
-        programs[index] = newProgram
         try await startNode(index)
     }
 
+    /// Restarts a node with the program beside this one.
+    func upgradeNode(_ index: Int) async throws {
+        programs[index] = newProgram
+        try await restartNode(index)
+    }
+
     /// The onion of a node's own tor, as soon as tor has made it.
-    func onion(of index: Int) -> Endpoint? {
+    private func onion(of index: Int) -> Endpoint? {
         let file = "\(directory)/state\(index)/tor/onion/hostname"
         let name = FileManager.default.contents(atPath: file).map { String(decoding: $0, as: UTF8.self) }
         return name.map { .tcp(host: $0.split(whereSeparator: \.isWhitespace).joined(), port: 7077) }
+    }
+
+    /// Waits until a sender reaches the onion of a node's own tor, for two minutes at most.
+    func reachableOnion(of index: Int = 0, through proxy: Proxy) async throws -> Endpoint {
+        let deadline = MonotonicTime.now + .seconds(120)
+        while MonotonicTime.now < deadline {
+            if let onion = onion(of: index),
+                let stream = try? await loop.dial(onion, through: proxy, timeout: .seconds(20))
+            {
+                stream.close()
+                return onion
+            }
+            await loop.sleep(for: .milliseconds(500))
+        }
+        throw fail("the onion of node \(index) cannot be reached", .failure)
     }
 
     /// Kills a node with SIGKILL.
@@ -234,12 +254,6 @@ actor TestBed {
 
     /// The first node's process; `nil` if it is not running.
     var nodePID: pid_t? { nodes[0]?.pid }
-
-    /// Ends the first node as its operator would, and starts it again.
-    func restartNode() async throws {
-        await nodes[0]?.end(on: loop)
-        try await startNode()
-    }
 
     /// The resource usage of the first node's process; `nil` if it is not running.
     var nodeFigures: ProcessUsage? { nodes[0].map { ProcessUsage(of: $0.pid) } }

@@ -755,18 +755,8 @@ private let hello: [UInt8] = {
 
     /// The configuration of a node that runs the installed tor with the options of a private network.
     private func managedTor(of network: PrivateTorNetwork, in directory: String) async throws -> String {
-        let lines = await network.memberTorrcLines.map { line in
-            let (key, value) = (line.prefix { $0 != " " }, line.drop { $0 != " " }.dropFirst())
-            return "--\(key) '\(value)'"
-        }
         let program = "\(directory)/tor-of-this-network"
-        let script = """
-            #!/bin/sh
-            case "$1" in --version|--list-modules) exec tor "$@";; esac
-            exec tor "$@" \(lines.joined(separator: " "))
-            """
-        try Data(script.utf8).write(to: URL(filePath: program))
-        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: program)
+        try await network.writeMemberProgram(to: program)
         return """
             [tor]
             managed = true

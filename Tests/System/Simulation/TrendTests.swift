@@ -31,6 +31,8 @@ import Testing
         #expect(RunTime(argument: "90s")?.value == .seconds(90))
         #expect(RunTime(argument: "20m")?.value == .seconds(1200))
         #expect(RunTime(argument: "6h")?.value == .seconds(21_600))
-        for text in ["", "h", "6", "0h", "-1h", "6d", "1.5h"] { #expect(RunTime(argument: text) == nil) }
+        for text in ["", "h", "6", "0h", "-1h", "6d", "1.5h", "9000000000000000000h"] {
+            #expect(RunTime(argument: text) == nil)
+        }
     }
 }

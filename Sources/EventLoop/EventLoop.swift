@@ -21,6 +21,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// libevent's state; `nil` in a simulation.
     let base: OpaquePointer?
     private let name: String
+    private let threads: any TaskExecutor
     private let inbox = Mutex<[UnownedJob]>([])
     private let stopping = Atomic<Bool>(false)
     private let threadIdentity = Atomic<UInt>(0)
@@ -57,12 +58,16 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         signal(SIGPIPE, SIG_IGN)
     }()
 
-    /// Starts the thread. `name` (its first 15 bytes) shows in `top -H`.
-    public init(name: String = "loop") {
+    /// Starts the thread.
+    /// - Parameters:
+    ///   - name: its first 15 bytes show in `top -H`.
+    ///   - workers: executes work that would hold up the loop; `nil` for the system's threads.
+    public init(name: String = "loop", workers: (any TaskExecutor)? = nil) {
         EventLoop.processSetUp
         guard let base = event_base_new() else { fatalError("libevent could not start: out of memory or descriptors") }
         self.base = base
         self.name = name
+        threads = workers ?? globalConcurrentExecutor
         simulated = nil
         wakeUp = event_new(base, -1, Int16(EV_PERSIST), { _, _, _ in }, nil)
         let result = pthread_create(
@@ -85,6 +90,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     init(in process: SimulatedProcess, of simulation: Simulation, name: String) {
         base = nil
         self.name = name
+        threads = globalConcurrentExecutor
         simulated = process
         self.simulation = simulation
         threadIdentity.store(UInt(pthread_self()), ordering: .releasing)
@@ -220,8 +226,8 @@ extension EventLoop {
         if !ready.isEmpty || !local.isEmpty { takeTurn() }
     }
 
-    /// Executes work that would hold up a loop: the system's threads, or this loop in a simulation.
-    package var workers: any TaskExecutor { simulated == nil ? globalConcurrentExecutor : self }
+    /// Executes work that would hold up the loop. In a simulation, this loop does.
+    package var workers: any TaskExecutor { simulated == nil ? threads : self }
 }
 
 /// An object with work to finish at the end of a turn of the loop.

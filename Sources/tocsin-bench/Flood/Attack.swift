@@ -8,8 +8,11 @@ import TocsinClient
 /// Runs all hostile circuits at once. Each opens a new stream half a second after one was closed (two seconds if it has
 /// four streams), or, if the node has blocked the circuit for abuse, after one second and on a new circuit, as an
 /// attacker can.
+///
+/// The attackers have idle priority: they take what the node and the honest senders leave of this machine's cores.
+/// Attackers on machines of their own could not take the node's cores either.
 actor Attack {
-    private nonisolated let loop = EventLoop(name: "hostile")
+    private nonisolated let loop = EventLoop(name: "hostile", workers: IdleWorkers())
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let transport: FloodTransport
@@ -50,6 +53,7 @@ actor Attack {
 
     /// Starts all circuits.
     func begin() {
+        loop.makeIdle()
         for (index, circuit) in circuits.enumerated() {
             names.append(newID(for: circuit.kind))
             for stream in 0..<circuit.kind.streams {

@@ -10,7 +10,7 @@ extension FloodReport {
 
     /// The report as text: calm and flooded side by side, then newcomers, hostile circuits and push services.
     var table: String {
-        [sideBySide, newcomersText, hostileText, providersText].joined(separator: "\n\n")
+        [sideBySide, errorsText, newcomersText, hostileText, providersText].joined(separator: "\n\n")
     }
 
     private var sideBySide: String {
@@ -27,7 +27,7 @@ extension FloodReport {
             row("honest: delivered") { honest, _ in "\(honest.delivered)" },
             row("honest: RETRY, resubmitted") { honest, _ in "\(honest.retries.values.reduce(0, +))" },
             row("honest: rejected, timed out, errors") { honest, _ in
-                "\(honest.rejected.values.reduce(0, +)), \(honest.timedOut), \(honest.errors)"
+                "\(honest.rejected.values.reduce(0, +)), \(honest.timedOut), \(honest.errors.values.reduce(0, +))"
             },
             row("honest: p50 ms") { honest, _ in milliseconds(honest.latencies.p50) },
             row("honest: p99 ms") { honest, _ in milliseconds(honest.latencies.p99) },
@@ -38,12 +38,17 @@ extension FloodReport {
         ].joined(separator: "\n")
     }
 
+    private var errorsText: String {
+        let errors = honest.values.reduce(into: [:]) { $0.merge($1.errors, uniquingKeysWith: +) }
+        return "errors of honest senders, which resubmitted:\(Self.words(errors))"
+    }
+
     private var newcomersText: String {
         let first = firstNewcomer.map { "first after \(Terminal.number($0.milliseconds / 1000, digits: 1)) s" }
         return """
             new senders in the flood: \(newcomers.delivered) of \(newcomers.submitted) delivered, \(first ?? "none yet"), \
             p50 \(Terminal.number(newcomers.latencies.p50 / 1000, digits: 1)) ms, \
-            RETRY\(Self.words(newcomers.retries)), errors \(newcomers.errors)
+            RETRY\(Self.words(newcomers.retries)), errors\(Self.words(newcomers.errors))
             """
     }
 
@@ -81,8 +86,15 @@ extension FloodReport {
     }
 
     private static func words(_ reasons: [Reason: Int]) -> String {
-        guard !reasons.isEmpty else { return " 0" }
-        return reasons.sorted { $0.key.rawValue < $1.key.rawValue }
-            .map { " \($0.key.rawValue) × \($0.value)" }.joined(separator: ",")
+        words(reasons.sorted { $0.key.rawValue < $1.key.rawValue }.map { ("\($0.key.rawValue)", $0.value) })
+    }
+
+    private static func words(_ errors: [String: Int]) -> String {
+        words(errors.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
+    }
+
+    private static func words(_ counts: [(name: String, count: Int)]) -> String {
+        guard !counts.isEmpty else { return " 0" }
+        return counts.map { " \($0.name) × \($0.count)" }.joined(separator: ",")
     }
 }

@@ -131,7 +131,7 @@ actor HonestSenders {
                     return nil
                 }
             } catch {
-                note(phase) { $0.errors += 1 }
+                note(phase) { $0.errors["\(error)", default: 0] += 1 }
                 await loop.sleep(for: Self.pauseAfterError)
             }
         }

@@ -11,8 +11,8 @@ struct HonestStatistics {
     var retries: [Reason: Int] = [:]
     /// Final outcomes other than DELIVERED.
     var rejected: [Reason: Int] = [:]
-    /// Submissions that failed without an outcome: the connection was refused or lost.
-    var errors = 0
+    /// Submissions that failed without an outcome, after which the sender resubmitted, by what happened.
+    var errors: [String: Int] = [:]
     /// Envelopes not delivered within the sender's patience.
     var timedOut = 0
     /// Microseconds from the first SUBMIT to DELIVERED.

@@ -12,7 +12,7 @@ import TocsinClient
 /// The attackers have idle priority: they take what the node and the honest senders leave of this machine's cores.
 /// Attackers on machines of their own could not take the node's cores either.
 actor Attack {
-    private nonisolated let loop = EventLoop(name: "hostile", workers: IdleWorkers())
+    private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let transport: FloodTransport
@@ -38,11 +38,13 @@ actor Attack {
     /// - Parameters:
     ///   - transport: how the TNP endpoint is reached, and `http` how the HTTP endpoint is.
     ///   - relay: gives each connection a new circuit, for attackers that use a client.
+    ///   - searches: where the attackers search for proofs.
     ///   - pauseFactor: multiplies the pauses between submissions.
     init(
         by transport: FloodTransport, http: FloodTransport?, relay: Endpoint, of circuits: [HostileCircuit],
-        ids: TorCircuits, pauseFactor: Double
+        ids: TorCircuits, searches: IdleWorkers, pauseFactor: Double
     ) {
+        loop = EventLoop(name: "hostile", workers: searches)
         self.pauseFactor = pauseFactor
         self.transport = transport
         self.http = http

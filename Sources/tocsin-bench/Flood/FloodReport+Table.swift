@@ -44,9 +44,11 @@ extension FloodReport {
     }
 
     private var newcomersText: String {
-        let first = firstNewcomer.map { "first after \(Terminal.number($0.milliseconds / 1000, digits: 1)) s" }
+        let times = firstRings.compactMap(\.self).sorted()
+        let seconds = times.map { Terminal.number($0.milliseconds / 1000, digits: 1) }.joined(separator: ", ")
         return """
-            new senders in the flood: \(newcomers.delivered) of \(newcomers.submitted) delivered, \(first ?? "none yet"), \
+            new senders in the flood: \(times.count) of \(firstRings.count) reached their phones, after \(seconds) s; \
+            \(newcomers.delivered) of \(newcomers.submitted) envelopes delivered, \
             p50 \(Terminal.number(newcomers.latencies.p50 / 1000, digits: 1)) ms, \
             RETRY\(Self.words(newcomers.retries)), errors\(Self.words(newcomers.errors))
             """

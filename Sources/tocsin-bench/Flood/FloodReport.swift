@@ -11,8 +11,8 @@ struct FloodReport {
     var node: [FloodPhase: NodeStatistics] = [:]
     /// Statistics of the honest senders that started during the flood.
     var newcomers = HonestStatistics()
-    /// The time from the start of the newcomers to their first delivery.
-    var firstNewcomer: Duration?
+    /// For each of them, the time from its first submission to its first delivery; `nil` if nothing was delivered.
+    var firstRings: [Duration?] = []
     /// Statistics of the hostile circuits, by kind.
     var hostile: [HostileKind: HostileStatistics] = [:]
     /// What the push services rejected during the attack.

@@ -16,8 +16,8 @@ actor FloodScenario {
         var calm: Duration?
         /// Honest senders in both phases.
         var honest = 20
-        /// Honest senders that start during the flood.
-        var newcomers = 2
+        /// Honest senders that start during the flood, one after the other.
+        var newcomers = 10
         /// Multiplies the pauses between the submissions of hostile circuits.
         var pauseFactor = 1.0
         /// Hostile circuits, divided equally among the kinds.
@@ -28,6 +28,8 @@ actor FloodScenario {
     private static let leadIn = Duration.seconds(2)
     /// The number from which hostile circuits are numbered; honest circuits have lower numbers.
     private static let firstHostileCircuit: UInt32 = 0x1_0000
+    /// The part of the flooded phase over which the newcomers start.
+    private static let arrivals = 0.8
     /// When the dead device tokens were unregistered: Unix time in milliseconds.
     private static let longAgo: UInt64 = 1_700_000_000_000
 
@@ -71,9 +73,11 @@ actor FloodScenario {
         let (honest, witness) = (try senders(options.honest), try senders(1))
         _ = try await prove(honest, options.honest)
         _ = try await prove(witness, 1)
+        // All search in turns: many attackers together are as many times as fast as the desktop of a new sender.
+        let searches = IdleWorkers()
         let attack = Attack(
             by: transport, http: http, relay: relayEndpoint, of: try await hostileCircuits(),
-            ids: TorCircuits(after: Self.firstHostileCircuit), pauseFactor: options.pauseFactor)
+            ids: TorCircuits(after: Self.firstHostileCircuit), searches: searches, pauseFactor: options.pauseFactor)
         await honest.begin(pace: pace)
         await loop.sleep(for: Self.leadIn)
 
@@ -85,9 +89,10 @@ actor FloodScenario {
         let beginning = MonotonicTime.now
         await attack.begin()
         await loop.sleep(for: Self.leadIn)
-        let newcomers = try senders(options.newcomers)
+        let newcomers = HonestSenders(
+            try phones(options.newcomers), node: relayEndpoint, on: EventLoop(name: "new senders", workers: searches))
         await newcomers.count(for: .flooded)
-        await newcomers.begin(pace: pace)
+        await newcomers.begin(pace: pace, over: options.time * Self.arrivals)
         await measure(.flooded, honest, for: options.time)
 
         Terminal.progress("waiting for the envelopes in flight …")
@@ -95,7 +100,7 @@ actor FloodScenario {
         let late = await newcomers.end()
         report.honest = await ended.figures
         report.newcomers = late.figures[.flooded] ?? HonestStatistics()
-        report.firstNewcomer = late.first
+        report.firstRings = late.firstRings
         report.hostile = await attack.end()
         report.isAlive = await !witness.sendOne().isEmpty
         _ = await witness.end()

@@ -32,9 +32,10 @@ actor HonestSenders {
     private var senders: [Sender]
     private var phase: FloodPhase?
     private var figures: [FloodPhase: HonestStatistics] = [:]
-    private var began = MonotonicTime.now
-    /// The time from ``begin(pace:)`` to the first DELIVERED.
-    private var first: Duration?
+    /// The time of each sender's first submission.
+    private var beginnings: [Int: MonotonicTime] = [:]
+    /// The time from each sender's first submission to its first DELIVERED.
+    private var firstRings: [Int: Duration] = [:]
     private var isOver = false
     private var work: [Task<Void, Never>] = []
 
@@ -61,12 +62,15 @@ actor HonestSenders {
         }
     }
 
-    /// Sends at this pace until ``end()``.
-    func begin(pace: Duration) {
-        began = .now
-        first = nil
+    /// Sends at this pace until ``end()``. The senders start one after the other, spread over `spread`.
+    func begin(pace: Duration, over spread: Duration = .zero) {
         for index in senders.indices {
-            work.append(Task(executorPreference: loop) { await self.sendRepeatedly(index, pace: pace) })
+            let wait = spread * index / senders.count
+            work.append(
+                Task(executorPreference: loop) {
+                    await self.rest(wait)
+                    await self.sendRepeatedly(index, pace: pace)
+                })
         }
     }
 
@@ -74,12 +78,14 @@ actor HonestSenders {
     func count(for phase: FloodPhase?) { self.phase = phase }
 
     /// Stops submitting, and waits for the outcomes of the envelopes in flight.
-    func end() async -> (figures: [FloodPhase: HonestStatistics], first: Duration?) {
+    /// - Returns: the statistics, and for each sender that began the time from its first submission to its first DELIVERED, `nil` if
+    ///   nothing was delivered.
+    func end() async -> (figures: [FloodPhase: HonestStatistics], firstRings: [Duration?]) {
         isOver = true
         for task in work { await task.value }
         work = []
         for sender in senders { await sender.client.close() }
-        return (figures, first)
+        return (figures, beginnings.keys.map { firstRings[$0] })
     }
 
     private func sendRepeatedly(_ index: Int, pace: Duration) async {
@@ -107,6 +113,8 @@ actor HonestSenders {
         let phase = phase
         let envelope = senders[index].source.next(senders[index].magic)
         let start = MonotonicTime.now
+        let began = beginnings[index] ?? start
+        beginnings[index] = began
         note(phase) { $0.submitted += 1 }
         while true {
             let left = start + Self.patience - .now
@@ -120,7 +128,7 @@ actor HonestSenders {
                 case .delivered:
                     let now = MonotonicTime.now
                     note(phase) { $0.delivered(after: now - start) }
-                    first = first ?? now - began
+                    firstRings[index] = firstRings[index] ?? now - began
                     return envelope
                 case .retry:
                     note(phase) { $0.retries[outcome.reason, default: 0] += 1 }

@@ -331,8 +331,8 @@ let package = Package(
 )
 
 // libFuzzer brings its own main and its own runtime, so this target is built by `make fuzz` only.
-if Context.environment["TOCSIN_FUZZ"] != nil {
-    let sanitizers = ["-sanitize=fuzzer,address"]
+if let chosen = Context.environment["TOCSIN_FUZZ"] {
+    let sanitizers = ["-sanitize=\(chosen)"]
     package.targets.append(
         .executableTarget(
             name: "tocsin-fuzz",

@@ -5,6 +5,7 @@
   Tests/Fuzz/fuzz.py --seconds 20                all targets, for 20 seconds each
   Tests/Fuzz/fuzz.py --seconds 600 http2 proxy   these targets
   Tests/Fuzz/fuzz.py --seconds 600 --keep        adds what was found to the kept corpora, and minimises them
+  Tests/Fuzz/fuzz.py --seconds 600 --fast        without AddressSanitizer
   Tests/Fuzz/fuzz.py --coverage                  the lines that each kept corpus runs, of the target's files
 
 A kept corpus is a file in Tests/Fuzz/Corpus with an input a line, in Base64. An input that breaks a target is left in
@@ -29,6 +30,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / ".build-fuzz/release/tocsin-fuzz"
+FAST_PROGRAM = ROOT / ".build-fuzz-fast/release/tocsin-fuzz"
 COVERED_PROGRAM = ROOT / ".build-fuzz-coverage/release/tocsin-fuzz"
 CORPUS = ROOT / "Tests/Fuzz/Corpus"
 VECTORS = ROOT / "Tests/Conformance/vectors/tnp1.json"
@@ -168,7 +170,7 @@ def write(directory, inputs):
         (directory / blake2b(data, digest_size=8).hexdigest()).write_bytes(data)
 
 
-def fuzz(target, scratch, *arguments, program=PROGRAM, limit=600, **variables):
+def fuzz(program, target, scratch, *arguments, limit=600, **variables):
     """Runs a target, for `limit` seconds at most. Returns its exit code and what it printed."""
     # Leaks are left out: the TOML library and OpenSSL keep some bytes of each failure. Short call stacks of each
     # allocation make a target faster. Swift's own report of a crash does not work under AddressSanitizer, and may hang.
@@ -191,7 +193,7 @@ def fuzz(target, scratch, *arguments, program=PROGRAM, limit=600, **variables):
     return code, output.read_text(errors="replace")
 
 
-def run(target, seconds, keep, scratch):
+def run(program, target, seconds, keep, scratch):
     corpus = scratch / target
     write(corpus, kept(target) + [seed for seed in seeds(target) if len(seed) <= LONGEST_INPUT])
     executions, left, code = 0, seconds, 0
@@ -199,7 +201,7 @@ def run(target, seconds, keep, scratch):
         part = min(left, LONGEST_PROCESS)
         left -= part
         code, printed = fuzz(
-            target, scratch, f"-max_total_time={part}", f"-max_len={LONGEST_INPUT}", "-timeout=20", "-rss_limit_mb=3000",
+            program, target, scratch, f"-max_total_time={part}", f"-max_len={LONGEST_INPUT}", "-timeout=20", "-rss_limit_mb=3000",
             "-print_final_stats=1", f"-artifact_prefix={target}-", str(corpus), limit=part + 120)
         counted = re.search(r"number_of_executed_units: (\d+)", printed)
         executions += int(counted[1]) if counted else 0
@@ -210,7 +212,7 @@ def run(target, seconds, keep, scratch):
     if keep:
         minimal = scratch / f"{target}-minimal"
         minimal.mkdir()
-        code, printed = fuzz(target, scratch, "-merge=1", str(minimal), str(corpus))
+        code, printed = fuzz(program, target, scratch, "-merge=1", str(minimal), str(corpus))
         if code != 0 or not any(minimal.iterdir()):
             return f"{line}, cannot minimise ({code}):\n{printed[-2000:]}", False
         inputs = sorted((file.read_bytes() for file in minimal.iterdir()), key=lambda data: (len(data), data))
@@ -225,7 +227,7 @@ def coverage(target, scratch):
     tools = Path(shutil.which("swift")).resolve().parent
     corpus, raw, profile = scratch / target, scratch / f"{target}.profraw", scratch / f"{target}.profdata"
     write(corpus, kept(target))
-    code, printed = fuzz(target, scratch, "-runs=0", str(corpus), program=COVERED_PROGRAM, LLVM_PROFILE_FILE=str(raw))
+    code, printed = fuzz(COVERED_PROGRAM, target, scratch, "-runs=0", str(corpus), LLVM_PROFILE_FILE=str(raw))
     if code != 0:
         return f"{target:8} FAILED ({code})\n{printed[-3000:]}", False
     subprocess.run([tools / "llvm-profdata", "merge", raw, "-o", profile], check=True)
@@ -242,6 +244,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=60, help="for each target (default: 60)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at a time")
     parser.add_argument("--keep", action="store_true", help="add what was found to the kept corpora")
+    parser.add_argument("--fast", action="store_true", help="run the program without AddressSanitizer")
     parser.add_argument("--coverage", action="store_true", help="run the kept corpora only, and count lines")
     options = parser.parse_args()
     unknown = set(options.targets) - TARGETS.keys()
@@ -251,7 +254,8 @@ def main():
         def result(target):
             if options.coverage:
                 return coverage(target, Path(scratch))
-            return run(target, options.seconds, options.keep, Path(scratch))
+            program = FAST_PROGRAM if options.fast else PROGRAM
+            return run(program, target, options.seconds, options.keep, Path(scratch))
 
         results = pool.map(result, options.targets)
         passed = True

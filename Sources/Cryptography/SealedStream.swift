@@ -19,7 +19,7 @@ package enum SealedStream {
     /// The cost of a new stream: passes, and KiB of memory. About half a second, on a machine of 512 MB too.
     private static let cost = (passes: UInt32(4), kibibytes: UInt32(128 * 1024))
     /// The largest cost of a stream to be opened: a forged header must not exhaust the machine.
-    private static let largestCost = (passes: UInt32(16), kibibytes: UInt32(1024 * 1024))
+    private static let largestCost = (passes: UInt32(16), kibibytes: UInt32(256 * 1024))
 
     /// Why a stream cannot be opened.
     package enum Failure: Error, Equatable, Sendable {

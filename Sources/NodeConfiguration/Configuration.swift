@@ -64,14 +64,12 @@ package struct Configuration: Sendable {
         package var hasSOCKSPort = false
 
         fileprivate static let program = "tor"
-        /// The data directory of `tocsin-tor.service`.
-        private static let serviceDirectory = "/var/lib/tocsin-tor"
 
         /// The settings of tor that this table describes.
         /// - Parameter state: the node's state directory.
         package func settings(state: String) -> TorSettings {
             let child = TorSettings.childDirectory(in: state)
-            let directory = self.directory ?? (runner == .service ? Self.serviceDirectory : child)
+            let directory = self.directory ?? (runner == .service ? TorSettings.systemDirectory : child)
             var settings = TorSettings(isManaged: managed ?? false, directory: directory)
             settings.runner = runner
             settings.statusFile = "\(child)/status"

@@ -205,7 +205,7 @@ package actor ManagedTor {
     private func attach(_ generation: Int) async {
         do {
             let control = try await TorControl.open(settings, on: loop)
-            let pid = RunningTor.pid(in: try await control.send("GETINFO process/pid"))
+            let pid = RunningTor.pid(in: try await control.send(ControlFilter.pid))
             guard generation == self.generation else { return control.close() }
             guard let pid else { throw TorError("it does not say its process id") }
             let recorded = TorStatusFile(settings).descriptors(at: pid)
@@ -229,9 +229,8 @@ package actor ManagedTor {
     private func follow(_ control: TorControl, _ generation: Int, begin: () -> Void = {}) async {
         do {
             // The node reads the log of a child process from its output.
-            let more = settings.runner == .service ? " \(TorLogLine.events)" : ""
-            try await control.send("SETEVENTS \(TorEvent.names)\(more)")
-            for line in try await control.send("GETINFO status/bootstrap-phase") { handleLine(line, generation) }
+            try await control.send(settings.runner == .service ? ControlFilter.events : "SETEVENTS \(TorEvent.names)")
+            for line in try await control.send(ControlFilter.bootstrap) { handleLine(line, generation) }
             begin()
             while isRunning(generation) { handleLine(try await control.nextEvent(), generation) }
         } catch {

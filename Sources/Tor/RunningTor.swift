@@ -13,7 +13,7 @@ package struct RunningTor: Sendable {
 
     /// Queries the node's tor; `nil` if it does not run or does not accept this user.
     package init?(_ settings: TorSettings, on loop: EventLoop) async {
-        let reply = await Self.reply(to: "GETINFO process/pid status/bootstrap-phase", settings, on: loop) ?? []
+        let reply = await Self.reply(to: ControlFilter.state, settings, at: settings.controlSocket, on: loop) ?? []
         guard let pid = Self.pid(in: reply),
             case .bootstrapped(let percent)? = reply.lazy.compactMap({ TorEvent(line: $0) }).first
         else { return nil }
@@ -29,12 +29,15 @@ package struct RunningTor: Sendable {
     /// Makes the node's tor reload `authorized_clients`.
     /// - Returns: whether tor runs and has accepted the command.
     package static func reload(_ settings: TorSettings, on loop: EventLoop) async -> Bool {
-        await reply(to: "SIGNAL RELOAD", settings, on: loop) != nil
+        await reply(to: "SIGNAL RELOAD", settings, at: settings.ownControlSocket, on: loop) != nil
     }
 
-    private static func reply(to command: String, _ settings: TorSettings, on loop: EventLoop) async -> [String]? {
+    private static func reply(
+        to command: String, _ settings: TorSettings, at socket: Endpoint, on loop: EventLoop
+    ) async -> [String]? {
         await LoopDomain(loop).run { domain -> [String]? in
-            guard let control = try? await TorControl.open(settings, on: domain.loop) else { return nil }
+            guard let control = try? await TorControl.open(socket, cookieFile: settings.cookieFile, on: domain.loop)
+            else { return nil }
             defer { control.close() }
             return try? await control.send(command)
         }

@@ -34,8 +34,6 @@ package struct TorConfiguration: Equatable, Sendable {
     private static let work = (rate: 50, burst: 200)
     /// Limit of tor's queues in memory.
     private static let memory = "512 MB"
-    /// Length of the longest socket name in the directory, with its slash.
-    private static let longestName = "/socks".utf8.count
 
     /// The complete torrc.
     package let text: String
@@ -53,7 +51,8 @@ package struct TorConfiguration: Equatable, Sendable {
         for service in services { try Self.check(service) }
         let directory = settings.directory
         try Self.check(path: directory)
-        let limit = Endpoint.maxUnixPathLength - Self.longestName
+        let longestName = settings.runner == .service ? "/control/ctl" : "/socks"
+        let limit = Endpoint.maxUnixPathLength - longestName.utf8.count
         guard directory.utf8.count <= limit else {
             throw .badSettings(
                 """
@@ -62,6 +61,7 @@ package struct TorConfiguration: Equatable, Sendable {
                 """)
         }
 
+        let isOfGroup = settings.runner == .service
         var lines = [
             "# Written by tocsin before each start of tor; manual changes are lost.",
             "DataDirectory \(Self.quoted(directory))",
@@ -73,11 +73,11 @@ package struct TorConfiguration: Equatable, Sendable {
             "MaxMemInQueues \(Self.memory)",
             "VanguardsLiteEnabled auto",
             // In tor's directory, so that no user beside tor's and the node's reaches them.
-            "SocksPort \(settings.hasSOCKSPort ? Self.socket(settings.socksSocket, settings) : "0")",
-            "ControlPort \(Self.socket(settings.controlSocket, settings))",
+            "SocksPort \(settings.hasSOCKSPort ? Self.socket(settings.socksSocket, isOfGroup: isOfGroup) : "0")",
+            "ControlPort \(Self.socket(settings.ownControlSocket))",
             "CookieAuthentication 1",
         ]
-        if settings.runner == .service {
+        if isOfGroup {
             // For the node, a member of tor's group. The keys stay readable for tor's user only.
             lines += ["DataDirectoryGroupReadable 1", "CookieAuthFileGroupReadable 1"]
         }
@@ -158,9 +158,10 @@ package struct TorConfiguration: Equatable, Sendable {
     private static func unix(_ path: String) -> String { "unix:\(quoted(path))" }
 
     /// One of tor's own sockets.
-    private static func socket(_ endpoint: Endpoint, _ settings: TorSettings) -> String {
+    /// - Parameter isOfGroup: whether tor's group may connect to it.
+    private static func socket(_ endpoint: Endpoint, isOfGroup: Bool = false) -> String {
         guard case .unix(let path) = endpoint else { preconditionFailure("tor's own sockets are unix sockets") }
-        return unix(path) + (settings.runner == .service ? " GroupWritable" : "")
+        return unix(path) + (isOfGroup ? " GroupWritable" : "")
     }
 
     /// Quotes a path, and escapes all but plain characters as in C: others could begin a comment or continue the line.

@@ -37,7 +37,7 @@ package final class TorControl {
     ) async throws -> TorControl {
         let stream = try await loop.dial(endpoint, timeout: dialTimeout)
         let control = TorControl(StreamReader(stream, limit: 8 << 20))
-        let login = CookieAuthentication(protocolInfo: try await control.send("PROTOCOLINFO 1"))
+        let login = CookieAuthentication(protocolInfo: try await control.send(ControlFilter.protocolInfo))
         guard !login.requiresNoAuthentication else {
             throw TorError(
                 """

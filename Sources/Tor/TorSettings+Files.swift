@@ -19,6 +19,7 @@ extension TorSettings {
         try OnionFile.makeDirectory(directory)
         // The directory holds the onion's keys; tor refuses a directory that other users can access.
         try setMode(of: directory)
+        if runner == .service { try OnionFile.makeDirectory(controlDirectory) }
         for onion in onions where onion.isClosed { try close(onion) }
         for service in services {
             guard let file = service.onionBalanceFile else { continue }

@@ -77,6 +77,9 @@ package struct TorSettings: Equatable, Sendable {
     /// - Parameter state: the node's state directory.
     package static func childDirectory(in state: String) -> String { "\(state)/tor" }
 
+    /// The data directory of the tor that `tocsin-tor.service` runs, unless the configuration names another one.
+    package static let systemDirectory = "/var/lib/tocsin-tor"
+
     /// The `HiddenServiceDir`, which holds the onion's keys.
     package var serviceDirectory: String {
         if let selected { return directory(of: selected) }
@@ -98,8 +101,17 @@ package struct TorSettings: Equatable, Sendable {
     /// The socket of ``hasSOCKSPort``.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
 
-    /// The socket of tor's control port.
+    /// Where the node and the operator's commands connect to tor's control port: at a ``ControlRelay`` if tor runs as another
+    /// user.
     var controlSocket: Endpoint { .unix(path: "\(directory)/ctl") }
+
+    /// The socket of tor's control port itself. If tor runs as another user, only that user can reach it.
+    var ownControlSocket: Endpoint {
+        runner == .service ? .unix(path: "\(controlDirectory)/ctl") : controlSocket
+    }
+
+    /// Contains ``ownControlSocket`` if tor runs as another user.
+    var controlDirectory: String { "\(directory)/control" }
 
     /// The file with which a controller shows that it may use that socket.
     var cookieFile: String { "\(directory)/control_auth_cookie" }

@@ -4,6 +4,7 @@ import ArgumentParser
 import Console
 import Diagnostics
 import Glibc
+import Tor
 
 /// Lets root's commands on the node's state directory, or on tor's, act as its owner. Files that they create then belong to
 /// that user, and a symbolic link in the directory leads only to files that this user can access.
@@ -21,6 +22,13 @@ enum DirectoryOwner {
                 "cannot act as \(UserName.of(status.st_uid)), the owner of \(directory): \(String(cString: strerror(errno)))",
                 .failure)
         }
+    }
+
+    /// Takes on the identity of the user whose onions' keys are in tor's directory: its owner if tor runs as a user of its own,
+    /// otherwise the node, which can replace the directory by a link.
+    /// - Throws: the exit code, after printing the error.
+    static func actAsOwnerOfOnions(_ tor: TorSettings, state: String) throws {
+        try actAsOwner(of: tor.runnerInUse == .service ? tor.directory : state)
     }
 
     /// Runs `body` as the user who started the command, e.g. to write a file for that user.

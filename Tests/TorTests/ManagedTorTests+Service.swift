@@ -44,6 +44,8 @@ extension ManagedTorTests {
         let build = try await TorBuild(of: "tor", path: ProcessInfo.processInfo.environment["PATH"])
         try settings.writeFiles(for: services, build, controller: nil, extra: await network.memberTorrcLines)
         #expect(mode(of: settings.torrc) == 0o600)
+        let relay = ControlRelay(settings, on: loop)
+        try await relay.listen()
         var process = start(settings)
         do {
             var status = try await watch.wait(for: "the onions") {
@@ -61,6 +63,10 @@ extension ManagedTorTests {
             #expect(mode(of: "\(settings.directory)/onion-closed/authorized_clients/nobody.auth") == 0o640)
             #expect(try await sendUntilItWorks(to: address, access, on: loop).last == "ping")
             #expect(await RunningTor(settings, on: loop)?.descriptor == .published)
+            #expect(mode(of: settings.controlDirectory) == 0o700)
+            try await attack(settings, on: loop)
+            #expect(mode(of: "\(settings.serviceDirectory)/hs_ed25519_secret_key") == 0o600)
+            #expect(await RunningTor.reload(settings, on: loop))
 
             // A restart of tor, as systemd would do it.
             let first = try #require(status.pid)
@@ -88,6 +94,38 @@ extension ManagedTorTests {
         }
         await process.terminate()
         await tor.stop()
+        await relay.close()
+    }
+
+    /// Tries what would open the onion's key to tor's group, or repeat it in tor's log, with what a node has.
+    private func attack(_ settings: TorSettings, on loop: EventLoop) async throws {
+        let key = "\(settings.serviceDirectory)/hs_ed25519_secret_key"
+        let commands = [
+            "SETCONF HiddenServiceDir=\"\(key).tmp\" HiddenServicePort=\"1 127.0.0.1:1\"",
+            "SETCONF ControlPortWriteToFile=\"\(key)\" ControlPortFileGroupReadable=1",
+            "SETCONF GeoIPFile=\"\(key)\"", "+LOADCONF", "SIGNAL HALT", "GETCONF HiddenServiceDir", "SAVECONF",
+        ]
+        for command in commands {
+            let error = await #expect(throws: TorError.self, "\(command)") {
+                try await tell(settings.controlSocket, command, on: loop)
+            }
+            #expect(error?.description.hasSuffix("510 Command filtered") == true, "\(command)")
+        }
+    }
+
+    @Test func `only what shows tor's state passes to a tor of another user`() {
+        let digits = String(repeating: "0f", count: 32)
+        for line in [
+            "PROTOCOLINFO 1", "GETINFO process/pid", "GETINFO status/bootstrap-phase", ControlFilter.events,
+            "GETINFO process/pid status/bootstrap-phase", "AUTHCHALLENGE SAFECOOKIE \(digits)",
+            "AUTHENTICATE \(digits)",
+        ] { #expect(ControlFilter.allows(line), "\(line)") }
+        for line in [
+            "", "GETINFO config-text", "GETINFO process/pid config-text", "getinfo process/pid", "GETINFO process/pid ",
+            "SETEVENTS DEBUG", "AUTHENTICATE", "AUTHENTICATE ", "AUTHENTICATE \(digits)0", "AUTHENTICATE \"\"",
+            "AUTHENTICATE 0f\r\nSIGNAL HALT", "AUTHCHALLENGE SAFECOOKIE x", "+AUTHENTICATE 0f", " PROTOCOLINFO 1",
+            "TAKEOWNERSHIP", "SETCONF SocksPort=9050", "RESETCONF SocksPort", "ADD_ONION NEW:BEST", "QUIT",
+        ] { #expect(!ControlFilter.allows(line), "\(line)") }
     }
 
     @Test func `warnings of tor's control port count as those of its log`() {

@@ -56,7 +56,7 @@ import Testing
                 $0.hasSOCKSPort = true
             })
         for line in [
-            #"ControlPort unix:"/var/lib/tocsin-tor/ctl" GroupWritable"#,
+            #"ControlPort unix:"/var/lib/tocsin-tor/control/ctl""#,
             #"SocksPort unix:"/var/lib/tocsin-tor/socks" GroupWritable"#, "CookieAuthFileGroupReadable 1",
             "DataDirectoryGroupReadable 1", "HiddenServiceDirGroupReadable 1", "NoExec 1",
         ] { #expect(lines.contains(line), "\(line)") }

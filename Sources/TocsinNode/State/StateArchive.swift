@@ -120,6 +120,10 @@ package enum StateArchive {
             let descriptor = try create("\(directory)/\(file.path)")
             defer { close(descriptor) }
             try write(file.bytes, to: descriptor, of: file.path)
+            // A node of another user lists the authorised senders.
+            if file.path.contains("/authorized_clients/"), fchmod(descriptor, 0o640) != 0 {
+                throw system("set the mode of", file.path)
+            }
             // The caller may delete its own copy afterwards.
             guard fsync(descriptor) == 0, PrivateFile.syncDirectory(of: "\(directory)/\(file.path)") else {
                 throw system("write", "\(directory)/\(file.path)")

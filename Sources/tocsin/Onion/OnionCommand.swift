@@ -14,6 +14,6 @@ struct OnionCommand: AsyncParsableCommand {
             """,
         subcommands: [
             OnionShowCommand.self, OnionAuthorizeCommand.self, OnionRevokeCommand.self, OnionListCommand.self,
-            OnionImportCommand.self, OnionPrepareCommand.self,
+            OnionImportCommand.self, OnionPrepareCommand.self, OnionRelayCommand.self,
         ], defaultSubcommand: OnionShowCommand.self)
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Confinement
 import Console
+import FoundationEssentials
+import NodeConfiguration
 import Tor
 
 struct OnionImportCommand: AsyncParsableCommand {
@@ -22,6 +25,7 @@ struct OnionImportCommand: AsyncParsableCommand {
     @OptionGroup var options: OnionOptions
 
     func run() async throws {
+        _ = ProcessHardening.forbidCoreDumps()
         let settings = try options.settings(toChange: true)
         guard settings.isManaged else {
             throw fail(
@@ -30,11 +34,8 @@ struct OnionImportCommand: AsyncParsableCommand {
                 \(settings.serviceDirectory) as its user, or set tor.managed = true
                 """, .configuration)
         }
-        let (address, clients) = try OnionOptions.attempt { () throws(OnionFileError) in
-            // The user who gave the command has these, and tor's user perhaps not.
-            let (keys, others) = try DirectoryOwner.asCaller { () throws(OnionFileError) in
-                (try OnionKeys(directory: directory), try AuthorizedClients(serviceDirectory: directory).keys())
-            }
+        let (keys, others) = try source(settings)
+        try OnionOptions.attempt { () throws(OnionFileError) in
             // Copies the authorised senders before the keys, so that a closed onion is never open in between.
             let present = try OnionKeys.present(in: settings.serviceDirectory)
             guard present == nil || present?.address == keys.address else {
@@ -42,12 +43,33 @@ struct OnionImportCommand: AsyncParsableCommand {
             }
             try AuthorizedClients(serviceDirectory: settings.serviceDirectory).add(others)
             try keys.write(to: settings.serviceDirectory)
-            return (keys.address, others.count)
         }
-        Terminal.print("\(address)")
+        Terminal.print("\(keys.address)")
         Terminal.error(
             "The keys are in \(settings.serviceDirectory)"
-                + (clients > 0 ? ", with \(clients) authorised senders." : "."))
+                + (others.isEmpty ? "." : ", with \(others.count) authorised senders."))
         Terminal.error("Stop the tor that served this onion, then start the node.")
+    }
+
+    /// The keys and authorised senders to import. Ends acting as the user to whom they go.
+    private func source(
+        _ settings: TorSettings
+    ) throws -> (OnionKeys, [(name: ClientName, publicKey: [UInt8])]) {
+        func read() throws(OnionFileError) -> (OnionKeys, [(name: ClientName, publicKey: [UInt8])]) {
+            (try OnionKeys(directory: directory), try AuthorizedClients(serviceDirectory: directory).keys())
+        }
+        let state = try options.configuration.load().state
+        let path = URL(filePath: directory).absoluteURL.standardized.path(percentEncoded: false)
+        guard path.hasPrefix("\(state)/") else {
+            // The user who gave the command can read these, and tor's user perhaps not.
+            return try OnionOptions.attempt { () throws(OnionFileError) in
+                try DirectoryOwner.asCaller { () throws(OnionFileError) in try read() }
+            }
+        }
+        // The node can put links there: they must not lead to what it cannot read itself.
+        try DirectoryOwner.actAsOwner(of: state)
+        let found = try OnionOptions.attempt { () throws(OnionFileError) in try read() }
+        try DirectoryOwner.actAsOwnerOfOnions(settings, state: state)
+        return found
     }
 }

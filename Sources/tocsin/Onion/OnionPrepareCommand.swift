@@ -3,6 +3,7 @@
 import ArgumentParser
 import Console
 import FoundationEssentials
+import Glibc
 import NodeConfiguration
 import Tor
 
@@ -26,6 +27,13 @@ struct OnionPrepareCommand: AsyncParsableCommand {
 
     private static let failure = ExitCode(255)
 
+    /// Reminds of an onion's key that the node can still read.
+    private func warn(of directory: String) {
+        guard access("\(directory)/hs_ed25519_secret_key", F_OK) == 0 else { return }
+        Terminal.error(
+            "warning: the node can read the onion's key that its own tor left in \(directory): delete that directory")
+    }
+
     func run() async throws {
         let path = ProcessInfo.processInfo.environment["PATH"]
         do {
@@ -37,10 +45,16 @@ struct OnionPrepareCommand: AsyncParsableCommand {
             }
             for (name, directory) in settings.onionDirectories {
                 // A new address instead of the one that the desktops have would go unnoticed.
+                try DirectoryOwner.actAsOwner(of: settings.directory)
+                let isPresent = try OnionKeys.present(in: "\(settings.directory)/\(directory)") != nil
+                // Not as root: the node can put links there.
+                try DirectoryOwner.actAsOwner(of: configuration.state)
                 let earlier = "\(TorSettings.childDirectory(in: configuration.state))/\(directory)"
-                guard try OnionKeys.present(in: earlier) != nil,
-                    try OnionKeys.present(in: "\(settings.directory)/\(directory)") == nil
-                else { continue }
+                guard !isPresent else {
+                    warn(of: earlier)
+                    continue
+                }
+                guard try OnionKeys.present(in: earlier) != nil else { continue }
                 let option = name.map { " --name \($0)" } ?? ""
                 throw TorError(
                     """

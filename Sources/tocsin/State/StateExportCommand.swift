@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Confinement
 import Console
 import Glibc
 import NodeConfiguration
@@ -32,10 +33,10 @@ struct StateExportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.load()
+        _ = ProcessHardening.forbidCoreDumps()
         let passphrase = try passphrase.passphrase(isNew: true)
         let tor = configuration.tor.settings(state: configuration.state)
-        // With tor.run_by = "service", its owner is another user.
-        try DirectoryOwner.actAsOwner(of: tor.directory)
+        try DirectoryOwner.actAsOwnerOfOnions(tor, state: configuration.state)
         let onions = try failing(with: .configuration) { try StateArchive.onions(in: tor.directory) }
         try DirectoryOwner.actAsOwner(of: configuration.state)
         let output = DirectoryOwner.asCaller { open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600) }

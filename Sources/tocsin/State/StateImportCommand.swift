@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Confinement
 import Console
 import Glibc
 import NodeConfiguration
@@ -33,6 +34,7 @@ struct StateImportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.load()
+        _ = ProcessHardening.forbidCoreDumps()
         let passphrase = try passphrase.passphrase(isNew: false)
         let input = open(file, O_RDONLY | O_CLOEXEC)
         guard input >= 0 else {
@@ -41,7 +43,7 @@ struct StateImportCommand: AsyncParsableCommand {
         defer { close(input) }
         let tor = configuration.tor.settings(state: configuration.state)
         let draft = TorSettings.childDirectory(in: configuration.state)
-        try DirectoryOwner.actAsOwner(of: tor.directory)
+        try DirectoryOwner.actAsOwnerOfOnions(tor, state: configuration.state)
         if tor.directory != draft {
             // tor's directory belongs to another user.
             let present = try failing(with: .configuration) { try StateArchive.onions(in: tor.directory) }
@@ -66,7 +68,7 @@ struct StateImportCommand: AsyncParsableCommand {
         }
         if tor.directory != draft {
             let onions = try failing(with: .configuration) { try StateArchive.onions(in: draft) }
-            try DirectoryOwner.actAsOwner(of: tor.directory)
+            try DirectoryOwner.actAsOwnerOfOnions(tor, state: configuration.state)
             try failing(with: .configuration) { try StateArchive.write(onions, to: tor.directory) }
             try DirectoryOwner.actAsOwner(of: configuration.state)
             try failing(with: .configuration) { try StateArchive.removeOnions(in: draft) }

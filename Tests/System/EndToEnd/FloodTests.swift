@@ -166,8 +166,8 @@ import Testing
         let node = RefusingNode(code)
         let endpoint = try await node.listen()
         let attack = Attack(
-            by: .direct(endpoint), http: nil, relay: endpoint, of: [circuit], ids: TorCircuits(after: 0), pauseFactor: 1
-        )
+            by: .direct(endpoint), http: nil, relay: endpoint, of: [circuit], ids: TorCircuits(after: 0),
+            searches: IdleWorkers(), pauseFactor: 1)
         await attack.begin()
         for _ in 0..<100 where await node.lines.count < 2 { try await Task.sleep(for: .milliseconds(100)) }
         let figures = try #require(await attack.end()[.badTokens])

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+
+/// The commands that a node may give to a tor that runs as another user (``TorSettings/Runner/service``).
+///
+/// Whoever has tor's whole control port has what tor's user has: with SETCONF (control-spec), tor can be made to open the
+/// file of an onion's key to its group, or to repeat it in its log. These commands only show tor's state.
+enum ControlFilter {
+    /// Asks which process tor is.
+    static let pid = "GETINFO process/pid"
+    /// Asks how far tor's bootstrap is.
+    static let bootstrap = "GETINFO status/bootstrap-phase"
+    /// Asks both.
+    static let state = "GETINFO process/pid status/bootstrap-phase"
+    /// Asks how to log in.
+    static let protocolInfo = "PROTOCOLINFO 1"
+    /// Subscribes to all events that a node handles.
+    static let events = "SETEVENTS \(TorEvent.names) \(TorLogLine.events)"
+
+    /// The reply to any other command.
+    static let refusal = "510 Command filtered"
+
+    private static let commands: Set = [pid, bootstrap, state, protocolInfo, events]
+    /// The commands of ``CookieAuthentication``, each with a number in hexadecimal digits.
+    private static let logins = ["AUTHCHALLENGE SAFECOOKIE ", "AUTHENTICATE "]
+    private static let mostDigits = 64
+
+    /// Whether a node may give the command in this line, which has no line end.
+    static func allows(_ line: String) -> Bool {
+        commands.contains(line)
+            || logins.contains { login in
+                let digits = line.utf8.dropFirst(login.utf8.count)
+                return line.hasPrefix(login) && (1...mostDigits).contains(digits.count)
+                    && digits.allSatisfy { Hex.isDigit($0) }
+            }
+    }
+}

@@ -28,11 +28,16 @@ enum ControlFilter {
 
     /// Whether a node may give the command in this line, which has no line end.
     static func allows(_ line: String) -> Bool {
-        commands.contains(line)
-            || logins.contains { login in
-                let digits = line.utf8.dropFirst(login.utf8.count)
-                return line.hasPrefix(login) && (1...mostDigits).contains(digits.count)
-                    && digits.allSatisfy { Hex.isDigit($0) }
-            }
+        // To Swift, some letters beyond ASCII equal letters of ASCII.
+        line.utf8.allSatisfy { $0 < 0x80 }
+            && (commands.contains(line) || isLogin(line))
+    }
+
+    private static func isLogin(_ line: String) -> Bool {
+        logins.contains { login in
+            let digits = line.utf8.dropFirst(login.utf8.count)
+            return line.hasPrefix(login) && (1...mostDigits).contains(digits.count)
+                && digits.allSatisfy { Hex.isDigit($0) }
+        }
     }
 }

@@ -123,7 +123,8 @@ extension ManagedTorTests {
         for line in [
             "", "GETINFO config-text", "GETINFO process/pid config-text", "getinfo process/pid", "GETINFO process/pid ",
             "SETEVENTS DEBUG", "AUTHENTICATE", "AUTHENTICATE ", "AUTHENTICATE \(digits)0", "AUTHENTICATE \"\"",
-            "AUTHENTICATE 0f\r\nSIGNAL HALT", "AUTHCHALLENGE SAFECOOKIE x", "+AUTHENTICATE 0f", " PROTOCOLINFO 1",
+            "AUTHENTICATE 0f\r\nSIGNAL HALT", "AUTHCHALLENGE SAFECOOKIE x", "AUTHCHALLENGE SAFECOO\u{212A}IE 0f",
+            "+AUTHENTICATE 0f", " PROTOCOLINFO 1",
             "TAKEOWNERSHIP", "SETCONF SocksPort=9050", "RESETCONF SocksPort", "ADD_ONION NEW:BEST", "QUIT",
         ] { #expect(!ControlFilter.allows(line), "\(line)") }
     }

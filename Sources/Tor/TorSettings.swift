@@ -113,6 +113,12 @@ package struct TorSettings: Equatable, Sendable {
     /// Contains ``ownControlSocket`` if tor runs as another user.
     var controlDirectory: String { "\(directory)/control" }
 
+    /// Removes ``controlDirectory``, so that no ``ControlRelay`` waits for a tor that will not start.
+    package func removeControlDirectory() {
+        unlink("\(controlDirectory)/ctl")
+        rmdir(controlDirectory)
+    }
+
     /// The file with which a controller shows that it may use that socket.
     var cookieFile: String { "\(directory)/control_auth_cookie" }
 

@@ -40,6 +40,9 @@ struct OnionPrepareCommand: AsyncParsableCommand {
             let configuration = try ConfigurationOption.load(try configuration.file())
             let settings = configuration.tor.settings(state: configuration.state)
             guard settings.runnerInUse == .service else {
+                let former = TorSettings(isManaged: true, directory: TorSettings.systemDirectory)
+                try DirectoryOwner.actAsOwner(of: former.directory)
+                former.removeControlDirectory()
                 Terminal.error("nothing to do: tor.run_by is not \"service\", or the node has no tor of its own")
                 throw ExitCode.failure
             }

@@ -60,7 +60,7 @@ TARGETS = {
 }
 LONGEST_INPUT = 8192
 # Seconds: TOMLKit leaks some 800 bytes for each text that it refuses, and a process has 3000 MB.
-LONGEST_PROCESS = 300
+LONGEST_PROCESS = 100
 
 HTTP = [
     b"GET /relay?isAndroid=true&token=746f6b656e&msg=4269737120&snd=1 HTTP/1.1\r\nHost: n\r\n\r\n",

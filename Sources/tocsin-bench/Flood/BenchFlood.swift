@@ -13,7 +13,11 @@ struct BenchFlood: AsyncParsableCommand {
             senders send a notification every two seconds, first alone, then with nine kinds of hostile circuits at \
             once: invented device tokens, with and without proofs of work and over HTTP, bad device tokens, garbage, \
             stalled streams, replays, senders that never read, and senders with phones of their own that stay below \
-            the limits. A circuit that the node blocks comes back as another one.
+            the limits. A circuit that the node blocks comes back as another one. Meanwhile ten new senders arrive.
+
+            The attackers have idle priority, because attackers on machines of their own could not take the cores of \
+            the node and of honest senders. New senders search for proofs in turns with them: 200 attackers that \
+            search are together 200 times as fast as a new sender's desktop.
 
             With --check it exits with 0 only if every honest envelope was delivered, the push services saw no more \
             bad device tokens than the unproven budget allows, no envelope rang twice, and the node still delivers and \

@@ -26,6 +26,7 @@ struct OnionImportCommand: AsyncParsableCommand {
 
     func run() async throws {
         _ = ProcessHardening.forbidCoreDumps()
+        let state = try options.configuration.load().state
         let settings = try options.settings(toChange: true)
         guard settings.isManaged else {
             throw fail(
@@ -34,7 +35,7 @@ struct OnionImportCommand: AsyncParsableCommand {
                 \(settings.serviceDirectory) as its user, or set tor.managed = true
                 """, .configuration)
         }
-        let (keys, others) = try source(settings)
+        let (keys, others) = try source(settings, state: state)
         try OnionOptions.attempt { () throws(OnionFileError) in
             // Copies the authorised senders before the keys, so that a closed onion is never open in between.
             let present = try OnionKeys.present(in: settings.serviceDirectory)
@@ -53,12 +54,11 @@ struct OnionImportCommand: AsyncParsableCommand {
 
     /// The keys and authorised senders to import. Ends acting as the user to whom they go.
     private func source(
-        _ settings: TorSettings
+        _ settings: TorSettings, state: String
     ) throws -> (OnionKeys, [(name: ClientName, publicKey: [UInt8])]) {
         func read() throws(OnionFileError) -> (OnionKeys, [(name: ClientName, publicKey: [UInt8])]) {
             (try OnionKeys(directory: directory), try AuthorizedClients(serviceDirectory: directory).keys())
         }
-        let state = try options.configuration.load().state
         let path = URL(filePath: directory).absoluteURL.standardized.path(percentEncoded: false)
         guard path.hasPrefix("\(state)/") else {
             // The user who gave the command can read these, and tor's user perhaps not.

@@ -2,11 +2,11 @@
 
 import Cryptography
 
-/// The commands that a node may give to a tor that runs as another user (``TorSettings/Runner/service``).
+/// Takes from what a node says the commands that it may give to a tor that runs as another user (``TorSettings/Runner/service``).
 ///
 /// Whoever has tor's whole control port has what tor's user has: with SETCONF (control-spec), tor can be made to open the
 /// file of an onion's key to its group, or to repeat it in its log. These commands only show tor's state.
-enum ControlFilter {
+struct ControlFilter {
     /// Asks which process tor is.
     static let pid = "GETINFO process/pid"
     /// Asks how far tor's bootstrap is.
@@ -19,12 +19,28 @@ enum ControlFilter {
     static let events = "SETEVENTS \(TorEvent.names) \(TorLogLine.events)"
 
     /// The reply to any other command.
-    static let refusal = "510 Command filtered"
+    private static let refusal = "510 Command filtered"
 
     private static let commands: Set = [pid, bootstrap, state, protocolInfo, events]
     /// The commands of ``CookieAuthentication``, each with a number in hexadecimal digits.
     private static let logins = ["AUTHCHALLENGE SAFECOOKIE ", "AUTHENTICATE "]
     private static let mostDigits = 64
+
+    private var splitter = LineSplitter()
+
+    /// Filters the next bytes that the node has sent.
+    /// - Returns: the commands for tor, and the replies to all others.
+    mutating func filter(_ bytes: some Sequence<UInt8>) -> (forTor: [UInt8], forNode: [UInt8]) {
+        var output: (forTor: [UInt8], forNode: [UInt8]) = ([], [])
+        for line in splitter.lines(of: bytes) {
+            if Self.allows(line) {
+                output.forTor += Array("\(line)\r\n".utf8)
+            } else {
+                output.forNode += Array("\(Self.refusal)\r\n".utf8)
+            }
+        }
+        return output
+    }
 
     /// Whether a node may give the command in this line, which has no line end.
     static func allows(_ line: String) -> Bool {

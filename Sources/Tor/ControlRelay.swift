@@ -62,7 +62,7 @@ private final class RelayedControl: ByteStreamHandler {
     private let node: ByteStream
     private let tor: ByteStream
     private let ended: () -> Void
-    private var splitter = LineSplitter()
+    private var filter = ControlFilter()
     /// Keeps self alive while the streams are open.
     private var selfWhileOpen: RelayedControl?
 
@@ -85,10 +85,9 @@ private final class RelayedControl: ByteStreamHandler {
             node.write(bytes)
             return endIfUnread()
         }
-        for line in bytes.withUnsafeBytes({ splitter.lines(of: $0) }) {
-            let isAllowed = ControlFilter.allows(line)
-            (isAllowed ? tor : node).write(Array("\(isAllowed ? line : ControlFilter.refusal)\r\n".utf8))
-        }
+        let output = bytes.withUnsafeBytes { filter.filter($0) }
+        tor.write(output.forTor)
+        node.write(output.forNode)
         endIfUnread()
     }
 

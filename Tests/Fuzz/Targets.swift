@@ -362,7 +362,20 @@ private func readConfiguration(_ input: inout FuzzInput) {
     _ = try? Configuration(text: String(decoding: input.all(), as: UTF8.self), file: "tocsin.toml")
 }
 
-/// What tor says: replies and events of the control port, log lines, and files.
+/// What a node may say to a tor of another user, beside the login.
+private let harmless = [
+    "PROTOCOLINFO 1", "GETINFO process/pid", "GETINFO status/bootstrap-phase",
+    "GETINFO process/pid status/bootstrap-phase", "SETEVENTS STATUS_CLIENT HS_DESC WARN ERR",
+]
+
+private func isLogin(_ command: ArraySlice<UInt8>) -> Bool {
+    let words = command.dropLast().split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+    let names = words.dropLast().map { String(decoding: $0, as: UTF8.self) }
+    return command.last == UInt8(ascii: "\r") && [["AUTHENTICATE"], ["AUTHCHALLENGE", "SAFECOOKIE"]].contains(names)
+        && words.last?.isEmpty == false && words.last?.allSatisfy { Hex.isDigit($0) } == true
+}
+
+/// What tor says, and a node to tor: replies and events of the control port, log lines, and files.
 private func readTor(_ input: inout FuzzInput) {
     let bytes = input.all()
     var splitter = LineSplitter()
@@ -372,6 +385,10 @@ private func readTor(_ input: inout FuzzInput) {
     for line in lines {
         if let event = TorEvent(line: line) { uploads.observe(event) }
         _ = TorLogLine(line)
+    }
+    var filter = ControlFilter()
+    for command in filter.filter(bytes).forTor.split(separator: UInt8(ascii: "\n")) {
+        precondition(harmless.contains { command.elementsEqual("\($0)\r".utf8) } || isLogin(command), "not for tor")
     }
     _ = CookieAuthentication(protocolInfo: lines)
     _ = CookieAuthentication.command(

@@ -47,7 +47,7 @@ TARGETS = {
     "http2": ["HTTP2"],
     "proxy": ["EventLoop/HTTPConnect.swift", "EventLoop/Proxy.swift", "EventLoop/SOCKS5.swift",
               "EventLoop/StreamReader.swift"],
-    "tor": ["Tor/CookieAuthentication.swift", "Tor/DescriptorUploads.swift", "Tor/LineSplitter.swift",
+    "tor": ["Tor/ControlFilter.swift", "Tor/CookieAuthentication.swift", "Tor/DescriptorUploads.swift", "Tor/LineSplitter.swift",
             "Tor/OnionKey.swift", "Tor/TorEvent.swift", "Tor/TorLogLine.swift", "Tor/TorVersion.swift"],
     "control": ["Tor/TorControl.swift"],
     "spool": ["Delivery/Spool/Outcome+Spooled.swift", "Delivery/Spool/SpooledEnvelope.swift", "Handles/HandleKeys.swift"],
@@ -93,6 +93,8 @@ RESPONSES = [
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
 ]
 TOR = [
+    b"PROTOCOLINFO 1\r\nAUTHCHALLENGE SAFECOOKIE 00\r\nAUTHENTICATE 0f\r\nGETINFO process/pid\r\nSETCONF SocksPort=1\r\n"
+    b"GETINFO status/bootstrap-phase\nSETEVENTS STATUS_CLIENT HS_DESC WARN ERR\r\n",
     b"650 HS_DESC UPLOAD 2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid UNKNOWN $ABC~r xyz HSDIR_INDEX=1\r\n",
     b'650 STATUS_CLIENT NOTICE BOOTSTRAP PROGRESS=80 TAG=ap_conn SUMMARY="Connecting"\r\n',
     b'250-PROTOCOLINFO 1\r\n250-AUTH METHODS=COOKIE,SAFECOOKIE COOKIEFILE="/run/tor/cookie"\r\n250 OK\r\n',

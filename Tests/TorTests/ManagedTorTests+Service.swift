@@ -113,6 +113,22 @@ extension ManagedTorTests {
         }
     }
 
+    @Test func `what may not pass is answered, in any pieces`() {
+        for size in [1, 7, 1000] {
+            var filter = ControlFilter()
+            var (tor, node) = ("", "")
+            var rest = Array("PROTOCOLINFO 1\r\nSIGNAL HALT\nGETINFO process/pid\nAUTHENTICATE".utf8)[...]
+            while !rest.isEmpty {
+                let output = filter.filter(rest.prefix(size))
+                tor += String(decoding: output.forTor, as: UTF8.self)
+                node += String(decoding: output.forNode, as: UTF8.self)
+                rest = rest.dropFirst(size)
+            }
+            #expect(tor == "PROTOCOLINFO 1\r\nGETINFO process/pid\r\n")
+            #expect(node == "510 Command filtered\r\n")
+        }
+    }
+
     @Test func `only what shows tor's state passes to a tor of another user`() {
         let digits = String(repeating: "0f", count: 32)
         for line in [

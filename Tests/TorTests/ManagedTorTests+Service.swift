@@ -113,6 +113,46 @@ extension ManagedTorTests {
         }
     }
 
+    /// What tor says on a new connection, which stays open.
+    private func connect(
+        _ settings: TorSettings, on domain: isolated LoopDomain
+    ) async throws -> (reader: StreamReader, said: String?) {
+        let reader = StreamReader(try await domain.loop.dial(settings.controlSocket, timeout: .seconds(5)))
+        return (reader, try? await reader.readLine())
+    }
+
+    @Test func `a node has few connections to a tor of another user, and none without it`() async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "relay-\(UUID().uuidString)").path()
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        try FileManager.default.createDirectory(atPath: "\(directory)/control", withIntermediateDirectories: true)
+        var settings = TorSettings(isManaged: true, directory: directory)
+        settings.runner = .service
+        let loop = EventLoop(name: "test")
+        let relay = ControlRelay(settings, on: loop)
+        try await relay.listen()
+        try await LoopDomain(loop).run { [settings] domain in
+            #expect(try await connect(settings, on: domain).said == nil)
+            var tors: [ByteStream] = []
+            let tor = try Listener(settings.ownControlSocket, on: domain.loop) { stream in
+                tors.append(stream)
+                stream.write(Array("250 here\r\n".utf8))
+            }
+            var readers: [StreamReader] = []
+            for _ in 0..<ControlRelay.mostConnections {
+                let (reader, said) = try await connect(settings, on: domain)
+                #expect(said == "250 here")
+                readers.append(reader)
+            }
+            #expect(try await connect(settings, on: domain).said == nil)
+            // One that ends makes room.
+            readers.removeLast().stream.close()
+            while try await connect(settings, on: domain).said == nil { await domain.loop.sleep(for: .milliseconds(5)) }
+            for stream in tors + readers.map(\.stream) { stream.close() }
+            tor.close()
+        }
+        await relay.close()
+    }
+
     @Test func `what may not pass is answered, in any pieces`() {
         for size in [1, 7, 1000] {
             var filter = ControlFilter()

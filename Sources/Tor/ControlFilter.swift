@@ -25,15 +25,25 @@ struct ControlFilter {
     /// The commands of ``CookieAuthentication``, each with a number in hexadecimal digits.
     private static let logins = ["AUTHCHALLENGE SAFECOOKIE ", "AUTHENTICATE "]
     private static let mostDigits = 64
+    /// More lines than a node needs: it follows tor by its events.
+    static let mostLines = 20
 
     private var splitter = LineSplitter()
+    private var lines = 0
+    /// tor keeps memory of each repeated login.
+    private var openLogins = Set(logins)
+    /// Whether the connection must end.
+    private(set) var isExhausted = false
 
     /// Filters the next bytes that the node has sent.
     /// - Returns: the commands for tor, and the replies to all others.
     mutating func filter(_ bytes: some Sequence<UInt8>) -> (forTor: [UInt8], forNode: [UInt8]) {
         var output: (forTor: [UInt8], forNode: [UInt8]) = ([], [])
         for line in splitter.lines(of: bytes) {
-            if Self.allows(line) {
+            lines += 1
+            isExhausted = isExhausted || lines > Self.mostLines
+            guard !isExhausted else { break }
+            if allows(line) {
                 output.forTor += Array("\(line)\r\n".utf8)
             } else {
                 output.forNode += Array("\(Self.refusal)\r\n".utf8)
@@ -42,15 +52,17 @@ struct ControlFilter {
         return output
     }
 
-    /// Whether a node may give the command in this line, which has no line end.
-    static func allows(_ line: String) -> Bool {
+    /// Whether the node may give the command in this line, which has no line end.
+    private mutating func allows(_ line: String) -> Bool {
         // To Swift, some letters beyond ASCII equal letters of ASCII.
-        line.utf8.allSatisfy { $0 < 0x80 }
-            && (commands.contains(line) || isLogin(line))
+        guard line.utf8.allSatisfy({ $0 < 0x80 }) else { return false }
+        if let login = Self.login(line) { return openLogins.remove(login) != nil }
+        return Self.commands.contains(line)
     }
 
-    private static func isLogin(_ line: String) -> Bool {
-        logins.contains { login in
+    /// The login command in this line; `nil` if it is none.
+    private static func login(_ line: String) -> String? {
+        logins.first { login in
             let digits = line.utf8.dropFirst(login.utf8.count)
             return line.hasPrefix(login) && (1...mostDigits).contains(digits.count)
                 && digits.allSatisfy { Hex.isDigit($0) }

@@ -74,6 +74,8 @@ private final class RelayedControl: ByteStreamHandler {
 
     func begin() {
         selfWhileOpen = self
+        // tor keeps what nobody reads, so the relay reads it until the connection ends.
+        tor.highWater = Self.mostUnread
         for stream in [node, tor] {
             stream.handler = self
             stream.resumeReading()
@@ -88,7 +90,7 @@ private final class RelayedControl: ByteStreamHandler {
         let output = bytes.withUnsafeBytes { filter.filter($0) }
         tor.write(output.forTor)
         node.write(output.forNode)
-        endIfUnread()
+        if filter.isExhausted { end() } else { endIfUnread() }
     }
 
     func stream(_ stream: ByteStream, ended reason: StreamError) { end() }

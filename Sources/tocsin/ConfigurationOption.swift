@@ -24,12 +24,20 @@ struct ConfigurationOption: ParsableArguments {
     /// The name of the file.
     /// - Throws: the exit code, after printing the error.
     func file() throws -> String {
-        guard let file = config ?? Self.standardFiles.first(where: { access($0, F_OK) == 0 }) else {
+        guard let file = config ?? Self.standardFiles.first(where: Self.isStandard) else {
             throw fail(
                 "no configuration found: neither \(Self.standardFiles.joined(separator: " nor ")) exists."
+                    + (getuid() == 0 ? " Root does not use another user's tocsin.toml unless it is named." : "")
                     + " Name one with --config FILE", .configuration)
         }
         return file
+    }
+
+    /// Whether the file is used without being named. Root does not use what another user has put into the working
+    /// directory: it would say where keys go.
+    private static func isStandard(_ file: String) -> Bool {
+        var status = stat()
+        return stat(file, &status) == 0 && (file.hasPrefix("/") || getuid() != 0 || status.st_uid == 0)
     }
 
     /// Loads a configuration, and decides whether the node runs tor if the file does not say so.

@@ -15,7 +15,10 @@ enum DirectoryOwner {
         var status = stat()
         guard getuid() == 0 else { return }
         asRoot()
-        guard stat(directory, &status) == 0, status.st_uid != 0 else { return }
+        guard lstat(directory, &status) == 0 else { return }
+        // Another user's link may lead to what that user cannot access.
+        if status.st_mode & S_IFMT == S_IFLNK, status.st_uid == 0, stat(directory, &status) != 0 { return }
+        guard status.st_uid != 0 else { return }
         let isOwner = setgroups(1, [status.st_gid]) == 0 && setegid(status.st_gid) == 0 && seteuid(status.st_uid) == 0
         guard isOwner else {
             throw fail(
@@ -28,7 +31,11 @@ enum DirectoryOwner {
     /// otherwise the node, which can replace the directory by a link.
     /// - Throws: the exit code, after printing the error.
     static func actAsOwnerOfOnions(_ tor: TorSettings, state: String) throws {
-        try actAsOwner(of: tor.runnerInUse == .service ? tor.directory : state)
+        guard tor.runnerInUse == .service else { return try actAsOwner(of: state) }
+        try actAsOwner(of: tor.directory)
+        guard geteuid() != 0 else {
+            throw fail("\(tor.directory) does not belong to a user of tor's own", .configuration)
+        }
     }
 
     /// Runs `body` as the user who started the command, e.g. to write a file for that user.

@@ -169,20 +169,36 @@ extension ManagedTorTests {
         }
     }
 
+    @Test func `a node logs in once, and says little`() {
+        var filter = ControlFilter()
+        #expect(
+            String(decoding: filter.filter(Array("AUTHENTICATE 0f\nAUTHENTICATE 0f\n".utf8)).forTor, as: UTF8.self)
+                == "AUTHENTICATE 0f\r\n")
+        for _ in 2..<ControlFilter.mostLines { #expect(!filter.filter(Array("PROTOCOLINFO 1\n".utf8)).forTor.isEmpty) }
+        #expect(!filter.isExhausted)
+        let rest = filter.filter(Array("PROTOCOLINFO 1\n".utf8))
+        #expect(rest.forTor.isEmpty && rest.forNode.isEmpty && filter.isExhausted)
+    }
+
+    private func passes(_ line: String) -> Bool {
+        var filter = ControlFilter()
+        return filter.filter(Array("\(line)\n".utf8)).forTor == Array("\(line)\r\n".utf8)
+    }
+
     @Test func `only what shows tor's state passes to a tor of another user`() {
         let digits = String(repeating: "0f", count: 32)
         for line in [
             "PROTOCOLINFO 1", "GETINFO process/pid", "GETINFO status/bootstrap-phase", ControlFilter.events,
             "GETINFO process/pid status/bootstrap-phase", "AUTHCHALLENGE SAFECOOKIE \(digits)",
             "AUTHENTICATE \(digits)",
-        ] { #expect(ControlFilter.allows(line), "\(line)") }
+        ] { #expect(passes(line), "\(line)") }
         for line in [
             "", "GETINFO config-text", "GETINFO process/pid config-text", "getinfo process/pid", "GETINFO process/pid ",
             "SETEVENTS DEBUG", "AUTHENTICATE", "AUTHENTICATE ", "AUTHENTICATE \(digits)0", "AUTHENTICATE \"\"",
             "AUTHENTICATE 0f\r\nSIGNAL HALT", "AUTHCHALLENGE SAFECOOKIE x", "AUTHCHALLENGE SAFECOO\u{212A}IE 0f",
             "+AUTHENTICATE 0f", " PROTOCOLINFO 1",
             "TAKEOWNERSHIP", "SETCONF SocksPort=9050", "RESETCONF SocksPort", "ADD_ONION NEW:BEST", "QUIT",
-        ] { #expect(!ControlFilter.allows(line), "\(line)") }
+        ] { #expect(!passes(line), "\(line)") }
     }
 
     @Test func `warnings of tor's control port count as those of its log`() {

@@ -59,8 +59,14 @@ struct OnionImportCommand: AsyncParsableCommand {
         func read() throws(OnionFileError) -> (OnionKeys, [(name: ClientName, publicKey: [UInt8])]) {
             (try OnionKeys(directory: directory), try AuthorizedClients(serviceDirectory: directory).keys())
         }
-        let path = URL(filePath: directory).absoluteURL.standardized.path(percentEncoded: false)
-        guard path.hasPrefix("\(state)/") else {
+        let node = URL(filePath: state)
+        let source = URL(filePath: directory)
+        let isOfNode = [source.standardized, source.resolvingSymlinksInPath()].contains { path in
+            [node.standardized, node.resolvingSymlinksInPath()].contains {
+                path.pathComponents.starts(with: $0.pathComponents)
+            }
+        }
+        guard isOfNode else {
             // The user who gave the command can read these, and tor's user perhaps not.
             return try OnionOptions.attempt { () throws(OnionFileError) in
                 try DirectoryOwner.asCaller { () throws(OnionFileError) in try read() }

@@ -19,9 +19,12 @@ struct OnionOptions: ParsableArguments {
     func settings(toChange isChange: Bool = false) throws -> TorSettings {
         let configuration = try configuration.load()
         var settings = configuration.tor.settings(state: configuration.state)
-        let isOfOtherUser = isChange && settings.runnerInUse == .service
-        try DirectoryOwner.actAsOwner(of: isOfOtherUser ? settings.directory : configuration.state)
-        guard !isOfOtherUser || access(settings.directory, W_OK) == 0 else {
+        if isChange {
+            try DirectoryOwner.actAsOwnerOfOnions(settings, state: configuration.state)
+        } else {
+            try DirectoryOwner.actAsOwner(of: configuration.state)
+        }
+        guard !isChange || settings.runnerInUse != .service || access(settings.directory, W_OK) == 0 else {
             throw fail(
                 "cannot write to \(settings.directory): \(String(cString: strerror(errno))). Run this as root: tor runs as a user of its own",
                 .configuration)

@@ -48,7 +48,7 @@ struct OnionPrepareCommand: AsyncParsableCommand {
             }
             for (name, directory) in settings.onionDirectories {
                 // A new address instead of the one that the desktops have would go unnoticed.
-                try DirectoryOwner.actAsOwner(of: settings.directory)
+                try DirectoryOwner.actAsOwnerOfOnions(settings, state: configuration.state)
                 let isPresent = try OnionKeys.present(in: "\(settings.directory)/\(directory)") != nil
                 // Not as root: the node can put links there.
                 try DirectoryOwner.actAsOwner(of: configuration.state)
@@ -65,7 +65,7 @@ struct OnionPrepareCommand: AsyncParsableCommand {
                     address: tocsin onion import \(earlier)\(option); for a new address, move that directory away
                     """)
             }
-            try DirectoryOwner.actAsOwner(of: settings.directory)
+            try DirectoryOwner.actAsOwnerOfOnions(settings, state: configuration.state)
             try settings.writeFiles(
                 for: settings.services(tnp: configuration.listen.tnp, http: configuration.listen.http),
                 try await TorBuild(of: settings.binary, path: path), controller: nil)

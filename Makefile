@@ -7,7 +7,7 @@ LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser
 RUNTIME := tor
 # The engine of a cluster, for tests.
 ENGINE := redis-tools
-INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
+INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light socat curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
   zbar-tools default-jdk-headless prometheus chromium onionbalance prosody prosody-modules python3-slixmpp $(ENGINE)
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \

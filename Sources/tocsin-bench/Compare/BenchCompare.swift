@@ -9,8 +9,8 @@ struct BenchCompare: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "compare", abstract: "Compare the node and its HTTP/2 client with h2load, nghttpx, nginx and tor.",
         discussion: """
-            Measures the rows in alternating rounds, after (g), and prints medians and their ratios. Only ratios \
-            within one run are meaningful: do not compare rows of different runs.
+            Measures the rows in alternating rounds, those with tor first, and prints medians and their ratios. Only \
+            ratios within one run are meaningful: do not compare rows of different runs.
 
             The sink stands in for Apple: nginx as a single process, which reads each body and answers 200 to any \
             path. All requests to it have the headers and the size of the node's. The node and our client send a new \
@@ -22,23 +22,26 @@ struct BenchCompare: AsyncParsableCommand {
             says nothing about how fast the part under test is, and only CPU ratios count. "cores" is the CPU time of \
             all parts per second: near the number of the machine's cores, the parts slow each other down.
 
+            In (k), nghttpx has the node's place behind the onion service. h2load cannot use tor by itself, so socat \
+            forwards its connections. (l) is (g) on the same route, with socat.
+
             In (h), latencies count from the time at which an envelope or request was sent. h2load sends in bursts, one \
             every 10 ms: above 100 requests/s, this raises its latencies and favours the node.
 
             EXAMPLES
               tocsin-bench compare --rounds 5
               tocsin-bench compare --rows a,b,c,d --requests 100000
-              tocsin-bench compare --rows g --tor-rounds 3
+              tocsin-bench compare --rows g,k,l --rounds 1 --tor-rounds 3
               tocsin-bench compare --tor-rounds 0
             """)
 
-    @Option(help: "Number of rounds of all rows but (g), 1 to 100.")
+    @Option(help: "Number of rounds of the rows without tor, 1 to 100.")
     var rounds = 5
 
     @Option(help: "Requests per row and round, 1000 to 1000000.")
     var requests = 200_000
 
-    @Option(help: "Number of rounds of row (g), which starts a private Tor network, 0 to 10.")
+    @Option(help: "Number of rounds of the rows in a private Tor network, 0 to 10.")
     var torRounds = 1
 
     @Option(help: "The rows to measure, by their letters.")
@@ -83,9 +86,10 @@ struct BenchCompare: AsyncParsableCommand {
     }
 
     private func measure(_ rows: [ComparisonRow], by comparison: Comparison) async throws {
-        if rows.contains(.onion), torRounds > 0 { try await comparison.measureOnion(rounds: torRounds) }
+        let onionRows = rows.filter(\.usesOnion)
+        if !onionRows.isEmpty, torRounds > 0 { try await comparison.measureOnion(onionRows, rounds: torRounds) }
         for round in 1...rounds {
-            for row in rows where row != .onion {
+            for row in rows where !row.usesOnion {
                 Terminal.progress("round \(round) of \(rounds): \(row.title) …")
                 try comparison.measure(row)
             }

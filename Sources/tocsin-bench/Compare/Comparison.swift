@@ -49,13 +49,7 @@ final class Comparison {
         relay = RelayLoad(directory: servers.directory)
         sink = try NginxServer.startSink(on: servers)
         nginx = try NginxServer.startPlain(on: servers)
-        let port = LocalPort.free()
-        nghttpx = try servers.start(
-            [
-                "nghttpx", "--workers=1", "--frontend=127.0.0.1,\(port);no-tls",
-                "--backend=127.0.0.1,\(sink.port);;proto=h2;tls", "--insecure", "--accesslog-file=/dev/null",
-                "--errorlog-file=/dev/null", "--backend-connections-per-host=1", "--conf=/dev/null",
-            ], port: port)
+        nghttpx = try servers.startNghttpx(to: sink)
         node = try ComparedNode("node", on: servers, sink: sink, envelopes: envelopes)
         relayingNode = try ComparedNode(
             "relay", on: servers, sink: sink, envelopes: envelopes, upstream: node.server)
@@ -67,9 +61,10 @@ final class Comparison {
     /// Stops the engine.
     func end() async { await engine.stop() }
 
-    /// Measures row (g).
-    func measureOnion(rounds: Int) async throws {
-        results.rows[.onion] = try await OnionComparison(bench: bench, servers: servers, sink: sink).run(rounds: rounds)
+    /// Measures the rows with an onion service.
+    func measureOnion(_ rows: [ComparisonRow], rounds: Int) async throws {
+        let onion = OnionComparison(bench: bench, h2load: h2load, servers: servers, sink: sink)
+        results.rows.merge(try await onion.run(rows, rounds: rounds)) { $1 }
     }
 
     /// Measures any other row once.
@@ -87,7 +82,7 @@ final class Comparison {
             ).round()
         case .relay: results.rows[row, default: RowRuns()].append(try runRelay())
         case .cluster: results.rows[row, default: RowRuns()].append(try runCluster())
-        case .onion: break
+        case .onion, .onionProxy, .onionForwarded: break
         }
     }
 

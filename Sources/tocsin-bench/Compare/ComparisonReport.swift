@@ -2,12 +2,13 @@
 
 import Console
 
-/// The results of a comparison as text: the rows, row (g), row (h), and the ratios. Leaves out what was not measured.
+/// The results of a comparison as text: the rows, those with tor, row (h), and the ratios. Leaves out what was not
+/// measured.
 struct ComparisonReport {
     private let results: ComparisonResults
     private let requests: Int
 
-    private static let widths = [34, 12, 16, 12, 9, 9, 7, 20]
+    private static let widths = [42, 12, 16, 12, 9, 9, 7, 20]
     private static let openLoopWidths = [24, 10, 10, 10, 10, 17, 10, 18, 10]
 
     /// - Parameter requests: the requests per row and round.
@@ -45,10 +46,12 @@ struct ComparisonReport {
         ])
     }
 
+    private static let onionRows = ComparisonRow.allCases.filter(\.usesOnion)
+
     private func runs(_ row: ComparisonRow) -> RowRuns { results.rows[row] ?? RowRuns() }
 
     private var table: String? {
-        let rows = ComparisonRow.allCases.filter { $0 != .onion && runs($0).count > 0 }
+        let rows = ComparisonRow.allCases.filter { !$0.usesOnion && runs($0).count > 0 }
         guard let first = rows.first else { return nil }
         let note =
             "medians of \(runs(first).count) rounds of \(requests) requests, \(RelayLoad.maximumRequests) at most in "
@@ -64,18 +67,22 @@ struct ComparisonReport {
     }
 
     private var onion: String? {
-        let runs = runs(.onion)
-        guard runs.count > 0 else { return nil }
-        return [
-            Self.header, Self.row(ComparisonRow.onion.title, runs),
-            Self.line([
-                "    the onion service's tor", "", Self.number(runs.median(cpuOfTor), digits: 2),
-                Self.number(runs.median { Double(Self.tor(in: $0).peakKilobytes) / 1024 }, digits: 1),
-            ]),
-            "",
-            "medians of \(runs.count) rounds of \(OnionComparison.envelopes) envelopes, "
-                + "\(OnionComparison.connections) connections × \(OnionComparison.inFlight) in flight",
-        ].joined(separator: "\n")
+        let rows = Self.onionRows.filter { runs($0).count > 0 }
+        guard let first = rows.first else { return nil }
+        let lines = rows.flatMap { row in
+            let runs = runs(row)
+            return [
+                Self.row(row.title, runs),
+                Self.line([
+                    "    the onion service's tor", "", Self.number(runs.median(cpuOfTor), digits: 2),
+                    Self.number(runs.median { Double(Self.tor(in: $0).peakKilobytes) / 1024 }, digits: 1),
+                ]),
+            ]
+        }
+        let note =
+            "medians of \(runs(first).count) rounds of \(OnionComparison.envelopes) requests, "
+            + "\(OnionComparison.connections) connections × \(OnionComparison.inFlight) in flight"
+        return ([Self.header] + lines + ["", note]).joined(separator: "\n")
     }
 
     private var openLoop: String? {
@@ -106,13 +113,17 @@ struct ComparisonReport {
     // MARK: Ratios
 
     private var ratios: String? {
-        let lines = [
+        let pairs = [
             rateRatio(.client, .h2load), cpuRatio(.client, .h2load), cpuRatio(.node, .nghttpx),
             cpuRatio(.httpAPI, .node), cpuRatio(.httpAPI, .nginx), cpuRatio(.relay, .node), cpuRatio(.cluster, .node),
+            cpuRatio(.onionForwarded, .onionProxy),
+        ]
+        let overTor = Self.onionRows.map { row in
             ratio(
-                "CPU of the node in (g) / of the onion service's tor", runs(.onion).median(\.cpuPer100000),
-                runs(.onion).median(cpuOfTor)),
-        ].compactMap { $0 }
+                "CPU in (\(row.rawValue)) / of the onion service's tor", runs(row).median(\.cpuPer100000),
+                runs(row).median(cpuOfTor))
+        }
+        let lines = (pairs + overTor).compactMap { $0 }
         return lines.isEmpty ? nil : lines.joined(separator: "\n")
     }
 

@@ -12,6 +12,11 @@ enum ComparisonRow: String, CaseIterable {
     case openLoop = "h"
     case relay = "i"
     case cluster = "j"
+    case onionProxy = "k"
+    case onionForwarded = "l"
+
+    /// Whether the part under test is behind an onion service, whose tor is the reference.
+    var usesOnion: Bool { [.onion, .onionProxy, .onionForwarded].contains(self) }
 
     /// What the row measures, with its letter.
     var title: String {
@@ -27,6 +32,8 @@ enum ComparisonRow: String, CaseIterable {
             case .openLoop: "open loop, node, node with Redis, h2load"
             case .relay: "TNP load → node → node → sink"
             case .cluster: "TNP load → node, Redis → sink"
+            case .onionProxy: "h2load → socat → tor → nghttpx → sink"
+            case .onionForwarded: "TNP load → socat → tor → node → sink"
             }
         return "(\(rawValue)) \(route)"
     }

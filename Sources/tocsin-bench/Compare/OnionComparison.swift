@@ -7,7 +7,8 @@ import FoundationEssentials
 import Glibc
 import Simulator
 
-/// Row (g): a node behind an onion service of a private Tor network. Its reference is the tor that hosts the service.
+/// The rows in which the node, or nghttpx in its place, is behind an onion service of a private Tor network. Their
+/// reference is the tor that hosts the service.
 struct OnionComparison {
     /// The name of that tor in the row.
     static let service = "onion's tor"
@@ -17,28 +18,49 @@ struct OnionComparison {
     /// Envelopes in flight per connection.
     static let inFlight = 20
 
+    private static let nodePort: UInt16 = 80
+    private static let nghttpxPort: UInt16 = 81
+
     let bench: BenchProgram
+    let h2load: H2Load
     let servers: ServerProcesses
     let sink: LocalServer
 
-    /// Starts the network and a node of its own, which receives circuit ids, and measures.
-    func run(rounds: Int) async throws -> RowRuns {
-        let title = ComparisonRow.onion.title
+    /// Starts the network, and a node and an nghttpx of its own, which receive circuit ids, and measures the rows in
+    /// alternating rounds.
+    func run(_ rows: [ComparisonRow], rounds: Int) async throws -> [ComparisonRow: RowRuns] {
         let node = try ComparedNode(
-            "onion", on: servers, sink: sink, envelopes: max(1_000_000, rounds * Self.envelopes * 2), circuitIDs: true
+            "onion", on: servers, sink: sink, envelopes: max(1_000_000, rounds * Self.envelopes * 4), circuitIDs: true
         ).server
+        let nghttpx = try servers.startNghttpx(to: sink, ";proxyproto")
         let pidFile = "\(servers.directory)/tor.pid"
         let network = try PrivateTorNetwork(on: EventLoop(name: "tor"))
         let access = try await network.start(
-            target: .tcp(host: "127.0.0.1", port: node.port), virtualPort: 80,
-            serviceOptions: ["HiddenServiceExportCircuitID haproxy", "PidFile \(pidFile)"]
-        ) { Terminal.progress("\(title): \($0) …") }
+            target: .tcp(host: "127.0.0.1", port: node.port), virtualPort: Self.nodePort,
+            serviceOptions: [
+                "HiddenServiceExportCircuitID haproxy", "PidFile \(pidFile)",
+                "HiddenServicePort \(Self.nghttpxPort) \(nghttpx.address)",
+            ]
+        ) { Terminal.progress("private Tor network: \($0) …") }
         do {
             let service = try Self.pid(in: pidFile)
-            var runs = RowRuns()
+            let others = ProcessUsage.children(of: getpid(), named: "tor").filter { $0 != service }
+            let tors = [service] + others
+            let toNode = try startForwarder(to: Self.nodePort, of: access)
+            let toNghttpx = try startForwarder(to: Self.nghttpxPort, of: access)
+            var runs: [ComparisonRow: RowRuns] = [:]
             for round in 1...rounds {
-                Terminal.progress("\(title): round \(round) of \(rounds), \(Self.envelopes) envelopes …")
-                runs.append(try measure(node, service, by: access))
+                for row in rows {
+                    Terminal.progress("\(row.title): round \(round) of \(rounds), \(Self.envelopes) requests …")
+                    let run =
+                        switch row {
+                        case .onionProxy: try measure(nghttpx: nghttpx, at: toNghttpx.address, tors: tors)
+                        case .onionForwarded: try measure(node, at: toNode.address, tors: tors)
+                        default:
+                            try measure(node, at: "\(access.onion)", ["--socks", "\(access.socks)"], tors: tors)
+                        }
+                    runs[row, default: RowRuns()].append(run)
+                }
             }
             await network.stop()
             return runs
@@ -48,19 +70,46 @@ struct OnionComparison {
         }
     }
 
-    private func measure(
-        _ node: LocalServer, _ service: Int32, by access: PrivateTorNetwork.Access
-    ) throws -> RowRun {
-        let others = ProcessUsage.children(of: getpid(), named: "tor").filter { $0 != service }
-        let measurement = try bench.load(
-            Self.envelopes, to: "\(access.onion)",
+    private static func names(_ server: String, _ tors: [Int32]) -> [String] {
+        [server, "sink", service] + tors.dropFirst().map { _ in "another tor" }
+    }
+
+    /// Starts socat, which forwards connections to a port of the onion service.
+    private func startForwarder(
+        to virtualPort: UInt16, of access: PrivateTorNetwork.Access
+    ) throws -> LocalServer {
+        guard case .tcp(let onion, _) = access.onion, case .tcp(let proxy, let socks) = access.socks else {
+            preconditionFailure("a private Tor network has TCP ports")
+        }
+        let port = LocalPort.free()
+        return try servers.start(
             [
-                "--socks", "\(access.socks)", "--connections", "\(Self.connections)", "--in-flight",
-                "\(Self.inFlight)",
-            ], measuring: [node.pid, sink.pid, service] + others)
-        return RowRun(
-            measurement, load: "load",
-            others: ["node", "sink", Self.service] + others.map { _ in "another tor" }, tested: "node")
+                "socat", "TCP-LISTEN:\(port),bind=127.0.0.1,fork,backlog=100,nodelay",
+                "SOCKS4A:\(proxy):\(onion):\(virtualPort),socksport=\(socks),nodelay",
+            ], port: port)
+    }
+
+    /// Measures the node.
+    /// - Parameters:
+    ///   - options: those of the load that say how to reach `address`.
+    ///   - tors: that of the onion service first.
+    private func measure(
+        _ node: LocalServer, at address: String, _ options: [String] = [], tors: [Int32]
+    ) throws -> RowRun {
+        let measurement = try bench.load(
+            Self.envelopes, to: address,
+            options + ["--connections", "\(Self.connections)", "--in-flight", "\(Self.inFlight)"],
+            measuring: [node.pid, sink.pid] + tors)
+        return RowRun(measurement, load: "load", others: Self.names("node", tors), tested: "node")
+    }
+
+    /// Measures nghttpx in place of the node.
+    private func measure(nghttpx: LocalServer, at address: String, tors: [Int32]) throws -> RowRun {
+        let target = H2Load.Target(
+            origin: "http://\(address)", connections: Self.connections, inFlight: Self.inFlight)
+        let measurement = try h2load.run(
+            Self.envelopes, to: target, measuring: [nghttpx.pid, sink.pid] + tors)
+        return RowRun(measurement, load: "h2load", others: Self.names("nghttpx", tors), tested: "nghttpx")
     }
 
     private static func pid(in file: String) throws -> Int32 {

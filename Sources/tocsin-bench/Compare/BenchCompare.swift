@@ -23,7 +23,7 @@ struct BenchCompare: AsyncParsableCommand {
             all parts per second: near the number of the machine's cores, the parts slow each other down.
 
             In (k), nghttpx has the node's place behind the onion service. h2load cannot use tor by itself, so socat \
-            forwards its connections. (l) is (g) on the same route, with socat.
+            forwards its connections. (l) is (g) on the same route. "cores" does not include socat.
 
             In (h), latencies count from the time at which an envelope or request was sent. h2load sends in bursts, one \
             every 10 ms: above 100 requests/s, this raises its latencies and favours the node.

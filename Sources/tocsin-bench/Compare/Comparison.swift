@@ -49,7 +49,7 @@ final class Comparison {
         relay = RelayLoad(directory: servers.directory)
         sink = try NginxServer.startSink(on: servers)
         nginx = try NginxServer.startPlain(on: servers)
-        nghttpx = try servers.startNghttpx(to: sink)
+        nghttpx = try NghttpxServer.start(on: servers, sink: sink)
         node = try ComparedNode("node", on: servers, sink: sink, envelopes: envelopes)
         relayingNode = try ComparedNode(
             "relay", on: servers, sink: sink, envelopes: envelopes, upstream: node.server)

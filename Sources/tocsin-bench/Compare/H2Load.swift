@@ -44,7 +44,9 @@ struct H2Load {
                 "apns-collapse-id: \(String(repeating: "0", count: 32))",
                 "apns-expiration: \(PushRequestGenerator.expiration)", "apns-priority: 10",
             ]
-        common = ["h2load", "-t1", "-d", body, "-i", paths] + headers.flatMap { ["-H", $0] }
+        common =
+            ["h2load", "-t1", "--connection-inactivity-timeout=60", "-d", body, "-i", paths]
+            + headers.flatMap { ["-H", $0] }
     }
 
     /// Sends requests as fast as they are answered. The latencies come from a second run with a quarter of the

@@ -30,9 +30,10 @@ struct OnionComparison {
     /// alternating rounds.
     func run(_ rows: [ComparisonRow], rounds: Int) async throws -> [ComparisonRow: RowRuns] {
         let node = try ComparedNode(
-            "onion", on: servers, sink: sink, envelopes: max(1_000_000, rounds * Self.envelopes * 4), circuitIDs: true
+            "onion", on: servers, sink: sink, envelopes: max(1_000_000, rounds * Self.envelopes * rows.count * 2),
+            circuitIDs: true
         ).server
-        let nghttpx = try servers.startNghttpx(to: sink, ";proxyproto")
+        let nghttpx = try NghttpxServer.start(on: servers, sink: sink, readsProxyLine: true)
         let pidFile = "\(servers.directory)/tor.pid"
         let network = try PrivateTorNetwork(on: EventLoop(name: "tor"))
         let access = try await network.start(
@@ -46,19 +47,22 @@ struct OnionComparison {
             let service = try Self.pid(in: pidFile)
             let others = ProcessUsage.children(of: getpid(), named: "tor").filter { $0 != service }
             let tors = [service] + others
-            let toNode = try startForwarder(to: Self.nodePort, of: access)
-            let toNghttpx = try startForwarder(to: Self.nghttpxPort, of: access)
             var runs: [ComparisonRow: RowRuns] = [:]
             for round in 1...rounds {
                 for row in rows {
                     Terminal.progress("\(row.title): round \(round) of \(rounds), \(Self.envelopes) requests …")
-                    let run =
-                        switch row {
-                        case .onionProxy: try measure(nghttpx: nghttpx, at: toNghttpx.address, tors: tors)
-                        case .onionForwarded: try measure(node, at: toNode.address, tors: tors)
-                        default:
-                            try measure(node, at: "\(access.onion)", ["--socks", "\(access.socks)"], tors: tors)
-                        }
+                    let run: RowRun
+                    switch row {
+                    case .onion:
+                        run = try measure(node, at: "\(access.onion)", ["--socks", "\(access.socks)"], tors: tors)
+                    case .onionForwarded:
+                        let forwarder = try startForwarder(to: Self.nodePort, of: access)
+                        run = try measure(node, at: forwarder.address, tors: tors)
+                    case .onionProxy:
+                        let forwarder = try startForwarder(to: Self.nghttpxPort, of: access)
+                        run = try measure(nghttpx: nghttpx, at: forwarder.address, tors: tors)
+                    default: continue
+                    }
                     runs[row, default: RowRuns()].append(run)
                 }
             }

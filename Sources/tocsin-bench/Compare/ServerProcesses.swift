@@ -39,18 +39,6 @@ final class ServerProcesses {
         throw fail("\(arguments[0]) did not start:\n\(errors.suffix(2000))", .failure)
     }
 
-    /// Starts nghttpx, which passes requests on to `sink` over one connection.
-    /// - Parameter options: of its frontend.
-    func startNghttpx(to sink: LocalServer, _ options: String = "") throws -> LocalServer {
-        let port = LocalPort.free()
-        return try start(
-            [
-                "nghttpx", "--workers=1", "--frontend=127.0.0.1,\(port);no-tls\(options)",
-                "--backend=127.0.0.1,\(sink.port);;proto=h2;tls", "--insecure", "--accesslog-file=/dev/null",
-                "--errorlog-file=/dev/null", "--backend-connections-per-host=1", "--conf=/dev/null",
-            ], port: port)
-    }
-
     /// Terminates all servers, by their pids.
     func end() {
         for process in processes { process.end() }

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import socket
 import struct
 import sys
 import time
@@ -275,6 +276,39 @@ class Connection:
             pass
 
 
+def held_port(port: int = 0) -> socket.socket:
+    """A socket that holds a port and refuses connections until it listens. A port that nobody holds soon belongs to a
+    node of another transcript, which would get this client's connections."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", port))
+    return held
+
+
+class Node:
+    """A scripted node's port."""
+
+    def __init__(self) -> None:
+        self.socket = held_port()
+        self.port: int = self.socket.getsockname()[1]
+        self.server: asyncio.Server | None = None
+
+    async def listen(self, accepted) -> None:
+        self.server = await asyncio.start_server(accepted, sock=self.socket)
+
+    def stop_listening(self) -> None:
+        """Refuses connections from now on. Those that are open stay open."""
+        if self.server:
+            self.server.close()
+            self.server = None
+            self.socket = held_port(self.port)
+
+    def close(self) -> None:
+        if self.server:
+            self.server.close()
+        self.socket.close()
+
+
 class Run:
     """One transcript against one client."""
 
@@ -287,15 +321,14 @@ class Run:
         self.unfinished = 0
 
     async def play(self) -> None:
-        servers: list[asyncio.Server] = []
-        addresses = []
+        nodes: list[Node] = []
         tasks: list[asyncio.Task[None]] = []
-        for index, node in enumerate(self.transcript["nodes"]):
-            server = await asyncio.start_server(self.accepting(node, index, servers, tasks), "127.0.0.1", 0)
-            addresses.append("127.0.0.1:%d" % server.sockets[0].getsockname()[1])
-            if not node.get("listens", True):
-                server.close()
-            servers.append(server)
+        for script in self.transcript["nodes"]:
+            node = Node()
+            nodes.append(node)
+            if script.get("listens", True):
+                await node.listen(self.accepting(script, node, tasks))
+        addresses = [f"127.0.0.1:{node.port}" for node in nodes]
         hook = await asyncio.create_subprocess_exec(
             *self.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 20
         )
@@ -315,28 +348,28 @@ class Run:
             await hook.wait()
             for task in tasks:
                 task.cancel()
-            for server in servers:
-                server.close()
+            for node in nodes:
+                node.close()
         if self.failure.done():
             self.failure.result()
 
-    def accepting(self, node: dict, index: int, servers: list[asyncio.Server], tasks: list[asyncio.Task[None]]):
-        """The handler of a node's connections: each plays the next script of the node."""
-        scripts = list(node.get("connections", []))
-        self.unfinished += len(scripts)
+    def accepting(self, script: dict, node: Node, tasks: list[asyncio.Task[None]]):
+        """The handler of a node's connections: each plays the next one of the script."""
+        connections = list(script.get("connections", []))
+        self.unfinished += len(connections)
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             tasks.append(asyncio.current_task())  # type: ignore[arg-type]
-            if not scripts:
-                if not node.get("ignores_more"):
+            if not connections:
+                if not script.get("ignores_more"):
                     self.fail(Mismatch("the client opened more connections than the transcript has"))
                 writer.close()
                 return
-            script = scripts.pop(0)
-            if node.get("stops") and not scripts:
-                servers[index].close()
+            steps = connections.pop(0)
+            if script.get("stops") and not connections:
+                node.stop_listening()
             try:
-                await Connection(self, reader, writer).play(script)
+                await Connection(self, reader, writer).play(steps)
                 self.unfinished -= 1
             except Mismatch as mismatch:
                 self.fail(mismatch)

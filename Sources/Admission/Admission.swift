@@ -360,9 +360,16 @@ package struct Admission: ~Copyable {
     private static func name(of token: Bytes, magic: Magic, app: String, under hash: KeyedHash) -> UInt64 {
         var app = app
         return app.withUTF8 { name in
-            if magic == .android { return hash(name, token, label: 1) }
-            guard token.contains(where: { $0 & 0x60 == 0x40 }) else { return hash(name, token, label: 0) }
-            return hash(name, token.map { $0 | 0x20 }, label: 0)
+            let name = UnsafeRawBufferPointer(name)
+            if magic == .android { return token.withUnsafeBytes { hash(name, $0, label: 1) } }
+            // Without an early end, so that it checks many characters at a time.
+            let capitals: UInt8 = token.withUnsafeBufferPointer { bytes in
+                var seen: UInt8 = 0
+                for byte in bytes { seen |= byte & 0x60 == 0x40 ? 1 : 0 }
+                return seen
+            }
+            guard capitals != 0 else { return token.withUnsafeBytes { hash(name, $0, label: 0) } }
+            return token.map { $0 | 0x20 }.withUnsafeBytes { hash(name, $0, label: 0) }
         }
     }
 
@@ -378,7 +385,8 @@ package struct Admission: ~Copyable {
     /// The keyed hash of a key that a device token is bound to. Includes the device token, so that the hash does not
     /// reveal whether two phones have the same sender.
     private func sender(_ key: Bytes, of token: UInt64) -> UInt64 {
-        TokenRecord.sender(withUnsafeBytes(of: token) { hash($0, key, label: 2) })
+        TokenRecord.sender(
+            withUnsafeBytes(of: token) { token in key.withUnsafeBytes { hash(token, $0, label: 2) } })
     }
 
     /// Why a node refuses an unproven device token, whatever the budget.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import TNP
+import Time
 
 /// The answer to a submission that is not admitted.
 package struct Refusal: Error, Equatable, Sendable {
@@ -28,9 +29,6 @@ extension Duration {
     /// Whole milliseconds for RESULT and GOAWAY, rounded up so that a sender that waits this long does not retry too
     /// early.
     package var wireMilliseconds: UInt32 {
-        let (seconds, attoseconds) = components
-        guard seconds < 4_000_000 else { return 4_000_000_000 }
-        let (millisecond, roundedUp) = (1_000_000_000_000_000 as Int64, max(0, attoseconds) + 999_999_999_999_999)
-        return UInt32(max(0, seconds)) * 1000 + UInt32(roundedUp / millisecond)
+        UInt32(min((wholeNanoseconds + 999_999) / 1_000_000, 4_000_000_000))
     }
 }

@@ -45,7 +45,26 @@ package enum Hex {
     package static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
 
     /// Whether this character is a hexadecimal digit.
-    package static func isDigit(_ character: UInt8) -> Bool { values[Int(character)] < 16 }
+    package static func isDigit(_ character: UInt8) -> Bool {
+        switch character {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+
+    /// Whether all characters are hexadecimal digits. Without an early end, so that it checks many at a time.
+    package static func areDigits(_ text: ArraySlice<UInt8>) -> Bool {
+        text.withUnsafeBufferPointer { text in
+            var others: UInt8 = 0
+            for character in text {
+                let (digit, letter) = (character &- UInt8(ascii: "0"), (character | 0x20) &- UInt8(ascii: "a"))
+                others |= (digit < 10 ? 0 : 1) & (letter < 6 ? 0 : 1)
+            }
+            return others == 0
+        }
+    }
 
     /// The value of each digit, of either case; 0xFF for other characters.
     private static let values: [UInt8] = {

@@ -18,18 +18,15 @@ package struct KeyedHash: Sendable {
     /// form the same input. Allocates nothing if the parts together are shorter than 1 KiB.
     /// - Parameter label: the kind of the parts. Equal parts of different kinds have different hashes.
     package func callAsFunction(
-        _ first: some Collection<UInt8>, _ second: some Collection<UInt8>, label: UInt8
+        _ first: UnsafeRawBufferPointer, _ second: UnsafeRawBufferPointer, label: UInt8
     ) -> UInt64 {
         withUnsafeTemporaryAllocation(byteCount: first.count + second.count + 9, alignment: 16) { scratch in
             scratch[0] = label
             var end = 1
-            func append(_ part: some Collection<UInt8>) {
+            func append(_ part: UnsafeRawBufferPointer) {
                 scratch.storeBytes(of: UInt32(truncatingIfNeeded: part.count), toByteOffset: end, as: UInt32.self)
                 end += 4
-                let rest = UnsafeMutableRawBufferPointer(rebasing: scratch[end...])
-                if part.withContiguousStorageIfAvailable({ rest.copyMemory(from: UnsafeRawBufferPointer($0)) }) == nil {
-                    rest.copyBytes(from: part)
-                }
+                UnsafeMutableRawBufferPointer(rebasing: scratch[end...]).copyMemory(from: part)
                 end += part.count
             }
             append(first)

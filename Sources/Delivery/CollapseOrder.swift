@@ -14,8 +14,9 @@ struct CollapseOrder {
     var count: Int { newest.count }
 
     /// The key of an envelope's device token and collapse id; `nil` if it has no collapse id.
-    static func key(of envelope: Envelope) -> TableKey? {
-        envelope.collapseID.map { TableKey(envelope.deviceToken, with: $0) }
+    /// - Parameter token: the key of its device token.
+    static func key(of envelope: Envelope, _ token: TableKey) -> TableKey? {
+        envelope.collapseID.map { TableKey(token, with: $0) }
     }
 
     /// Records that a provider accepted the envelope with this key and sequence number.

@@ -313,7 +313,8 @@ struct DeliveryCore: ~Copyable {
     ) {
         let clock = now.monotonic
         if let wait = waitForReplayWindow(clock) { return tell(reply, .retry(.nodeBusy, after: wait), .noCapacity) }
-        guard let pair = window.claim(envelope, now: clock) else { return tell(reply, .rejected(.ivReused)) }
+        let token = TableKey(envelope.deviceToken)
+        guard let pair = window.claim(envelope, token, now: clock) else { return tell(reply, .rejected(.ivReused)) }
         let isToBeStored = willStore(envelope, reply.acceptsQueued)
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(on: route, for: origin, clock) else {
             window.finished(envelope.digest, envelope.magic, pair, Self.busy, now: clock)
@@ -321,7 +322,7 @@ struct DeliveryCore: ~Copyable {
         }
         sequence += 1
         let pending = PendingEnvelope(
-            envelope, route: route, format: format, origin: origin,
+            envelope, token: token, route: route, format: format, origin: origin,
             expiry: Expiry(ttl: envelope.ttl, takenAt: now.unix), taken: clock, sequence: sequence, pair: pair)
         pending.handle = envelopes.insert(pending)
         pending.attach(reply, isWanted: { _ in true }, &actions)
@@ -506,7 +507,7 @@ struct DeliveryCore: ~Copyable {
     }
 
     /// Seconds that an envelope may wait in a queue.
-    var patience: Int64 { max(1, limits.retry.patience.components.seconds) }
+    var patience: Int64 { max(1, limits.retry.patience.wholeSeconds) }
 
     /// How long the oldest envelope in the queue has waited, estimated from the next expiry: an envelope with a ttl
     /// shorter than the node's patience seems older than it is.

@@ -144,7 +144,7 @@ final class PendingEnvelope: @unchecked Sendable {
     /// The route whose breaker the envelope goes out to probe.
     var probed: RouteTable.Number?
     /// The outcome reported to senders that do not accept QUEUED.
-    private(set) var lastRefusal = Outcome.retry(.providerUnreachable, after: 60_000)
+    private(set) var lastRefusal = unreachable
     /// The first of the submissions that wait for the outcome.
     private var firstReply: Reply?
     /// The other submissions that wait for the outcome.
@@ -153,16 +153,19 @@ final class PendingEnvelope: @unchecked Sendable {
     /// behind.
     private var nextPurge = 16
 
+    private static let unreachable = Outcome.retry(.providerUnreachable, after: 60_000)
+
     /// Maximum number of submissions that may wait for the outcome of one envelope.
     private static let maxReplies = 256
 
     init(
-        _ envelope: Envelope, route: RouteTable.Number, format: EnvelopeFormat, origin: Origin, expiry: Expiry,
+        _ envelope: Envelope, token: TableKey, route: RouteTable.Number, format: EnvelopeFormat, origin: Origin,
+        expiry: Expiry,
         taken: MonotonicTime, sequence: UInt64, pair: TableKey?
     ) {
         digest = envelope.digest
-        token = TableKey(envelope.deviceToken)
-        collapse = CollapseOrder.key(of: envelope)
+        self.token = token
+        collapse = CollapseOrder.key(of: envelope, token)
         size = envelope.ciphertext.count
         self.envelope = envelope
         self.route = route

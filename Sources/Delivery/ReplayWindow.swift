@@ -68,12 +68,16 @@ struct ReplayWindow {
     }
 
     /// The key of an envelope's device token and iv.
-    static func key(of envelope: Envelope) -> TableKey { TableKey(envelope.deviceToken, with: envelope.uniquePart) }
+    /// - Parameter token: the key of its device token.
+    static func key(of envelope: Envelope, _ token: TableKey) -> TableKey {
+        TableKey(token, with: envelope.uniquePart)
+    }
 
     /// Reserves the envelope's iv for its ciphertext, until ``finished(_:_:_:_:now:)``.
+    /// - Parameter token: the key of its device token.
     /// - Returns: `nil` if the iv has been used with another ciphertext for this device.
-    mutating func claim(_ envelope: Envelope, now: MonotonicTime) -> TableKey? {
-        let (key, ciphertext) = (Self.key(of: envelope), contentHash(envelope.ciphertext))
+    mutating func claim(_ envelope: Envelope, _ token: TableKey, now: MonotonicTime) -> TableKey? {
+        let (key, ciphertext) = (Self.key(of: envelope, token), contentHash(envelope.ciphertext))
         guard var pair = pairs[key], pair.claims > 0 || pair.until > now else {
             pairs[key] = Pair(ciphertext: ciphertext, claims: 1, until: now)
             return key

@@ -15,11 +15,10 @@ struct TableKey: Hashable {
         hash = hasher.finalize()
     }
 
-    /// The key of a device token together with `other`.
-    init(_ token: Bytes, with other: Bytes) {
+    /// The key of the device token with the key `token`, together with `other`.
+    init(_ token: TableKey, with other: Bytes) {
         var hasher = Hasher()
-        hasher.combine(token.count)
-        token.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hasher.combine(token.hash)
         other.withUnsafeBytes { hasher.combine(bytes: $0) }
         hash = hasher.finalize()
     }

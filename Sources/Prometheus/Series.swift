@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Time
+
 /// One series of a family. Instrumented code holds a reference to its series, so that counting needs no look-up.
 package class Series {
     /// The current value; `nil` if it is not available.
@@ -53,7 +55,7 @@ package final class Histogram: Series {
     /// Records a duration. A negative one would decrease the sum and is dropped.
     package func record(_ duration: Duration) {
         guard duration >= .zero else { return invalid.increment() }
-        let seconds = duration / Duration.seconds(1)
+        let seconds = duration.fractionalSeconds
         snapshot.record(seconds, bucket: snapshot.bounds.firstIndex { seconds <= $0 } ?? snapshot.bounds.count)
     }
 }

@@ -15,7 +15,7 @@ enum FieldRules {
         switch magic {
         case .iOS, .iOSDev:
             guard deviceToken.count.isMultiple(of: 2), appleTokenLengths.contains(deviceToken.count),
-                deviceToken.allSatisfy(Hex.isDigit)
+                Hex.areDigits(deviceToken)
             else {
                 throw Rejection(
                     .deviceTokenFormat, "an Apple device token must be 2 to 200 hexadecimal digits, an even number")

@@ -96,17 +96,28 @@ enum UUIDText {
     /// Whether a dash stands at this position.
     static func isDash(_ index: Int) -> Bool { index == 8 || index == 13 || index == 18 || index == 23 }
 
+    /// The eight hexadecimal digits of `value`, the first one in the lowest byte.
+    private static func digits(_ value: UInt32) -> UInt64 {
+        // Spreads the nibbles, one in each byte, and adds what makes a digit or a letter of each byte together.
+        var nibbles = UInt64(value.byteSwapped)
+        nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
+        nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
+        nibbles = nibbles >> 4 & 0x000F_000F_000F_000F | (nibbles & 0x000F_000F_000F_000F) << 8
+        let areLetters = (nibbles + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+        return (nibbles | 0x3030_3030_3030_3030) + areLetters * 0x27
+    }
+
     /// Writes the text of a UUID: 36 bytes.
     static func write(_ high: UInt64, _ low: UInt64, to output: UnsafeMutableRawBufferPointer) {
-        var shift: UInt64 = 128
-        for index in 0..<MessageID.uuidLength {
-            if isDash(index) {
-                output[index] = UInt8(ascii: "-")
-                continue
-            }
-            shift -= 4
-            let nibble = UInt8(truncatingIfNeeded: (shift >= 64 ? high >> (shift - 64) : low >> shift) & 15)
-            output[index] = nibble < 10 ? nibble + UInt8(ascii: "0") : nibble - 10 + UInt8(ascii: "a")
+        func write(_ value: UInt64, at first: Int, _ second: Int) {
+            let digits = digits(UInt32(truncatingIfNeeded: value)).littleEndian
+            output.storeBytes(of: UInt32(truncatingIfNeeded: digits), toByteOffset: first, as: UInt32.self)
+            output.storeBytes(of: UInt32(truncatingIfNeeded: digits >> 32), toByteOffset: second, as: UInt32.self)
         }
+        write(high >> 32, at: 0, 4)
+        write(high, at: 9, 14)
+        write(low >> 32, at: 19, 24)
+        write(low, at: 28, 32)
+        for index in 0..<MessageID.uuidLength where isDash(index) { output[index] = UInt8(ascii: "-") }
     }
 }

@@ -151,7 +151,9 @@ public struct SubmissionFields: Sendable, Redacted {
         }
     }
 
-    private func field(_ tag: Tag) -> Bytes? { places[tag.position].map { payload[$0.range] } }
+    private func place(_ tag: Tag) -> ByteRange? { places.span[tag.position] }
+
+    private func field(_ tag: Tag) -> Bytes? { place(tag).map { payload[$0.range] } }
 
     /// Checks the fields against the rules of PROTOCOL §3 and returns the submission.
     /// - Parameters:
@@ -167,7 +169,7 @@ public struct SubmissionFields: Sendable, Redacted {
         var payload = payload
         let (magic, deviceToken) = try address(phone, in: &payload)
         // Web Push has none (PROTOCOL §15); if there is one, it is refused below.
-        let noIV = magic == .web && places[Tag.iv.position] == nil
+        let noIV = magic == .web && place(.iv) == nil
         let iv = noIV ? ByteRange(start: 0, count: 0) : try needed(.iv, "iv")
         let ciphertext = try needed(.ciphertext, "ciphertext")
         let ttl: UInt32? = try number(.ttl, "ttl")
@@ -178,9 +180,9 @@ public struct SubmissionFields: Sendable, Redacted {
         let sound = try flag(.sound, "sound") ?? true
         let acceptQueued = try flag(.acceptQueued, "accept queued") ?? false
         let fields = EnvelopeFields(
-            app: places[Tag.app.position] ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken,
-            handle: places[Tag.handle.position], iv: iv, ciphertext: ciphertext,
-            collapseID: places[Tag.collapseID.position], signature: try checkedSignature())
+            app: place(.app) ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken,
+            handle: place(.handle), iv: iv, ciphertext: ciphertext,
+            collapseID: place(.collapseID), signature: try checkedSignature())
         var envelope = try Envelope(
             fields, of: payload, magic: magic, ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound,
             format: format)
@@ -193,7 +195,7 @@ public struct SubmissionFields: Sendable, Redacted {
         _ phone: (magic: Magic, deviceToken: [UInt8])?, in payload: inout [UInt8]
     ) throws(Rejection) -> (Magic, ByteRange) {
         if let handle {
-            guard places[Tag.magic.position] == nil, places[Tag.deviceToken.position] == nil,
+            guard place(.magic) == nil, place(.deviceToken) == nil,
                 handle.count == Handle.length
             else { throw Rejection(.malformed, "a handle of 32 bytes takes the place of magic and device token") }
             guard let phone else { throw Rejection(.unsupportedField, "this node keeps no handles") }
@@ -208,8 +210,8 @@ public struct SubmissionFields: Sendable, Redacted {
     }
 
     private func needed(_ tag: Tag, _ name: StaticString) throws(Rejection) -> ByteRange {
-        guard let place = places[tag.position] else { throw Rejection(.malformed, "the field \(name) is missing") }
-        return place
+        guard let found = place(tag) else { throw Rejection(.malformed, "the field \(name) is missing") }
+        return found
     }
 
     private func number<Number: FixedWidthInteger>(_ tag: Tag, _ name: StaticString) throws(Rejection) -> Number? {
@@ -237,7 +239,7 @@ public struct SubmissionFields: Sendable, Redacted {
     }
 
     private func checkedSignature() throws(Rejection) -> (key: ByteRange, signature: ByteRange)? {
-        switch (places[Tag.senderKey.position], places[Tag.signature.position]) {
+        switch (place(.senderKey), place(.signature)) {
         case (nil, nil): return nil
         case (let key?, let signature?):
             guard key.count == Ed25519.publicKeyLength, signature.count == Ed25519.signatureLength else {

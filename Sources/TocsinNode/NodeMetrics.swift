@@ -130,7 +130,7 @@ final class NodeMetrics {
 
     /// The metrics of one route.
     private final class RouteMetrics {
-        var answers: [String: Counter] = [:]
+        var answers = SeriesTable<String, Counter>()
         let duration: Histogram
         let breaker: [Breaker.State: Gauge]
         let surge: Gauge
@@ -151,7 +151,7 @@ final class NodeMetrics {
         }
 
         func remove(from registry: PrometheusRegistry) {
-            for answer in answers.values { registry.remove(answer) }
+            for answer in answers.all.values { registry.remove(answer) }
             registry.remove(duration)
             for gauge in Array(breaker.values) + [surge, depth, oldest] { registry.remove(gauge) }
         }
@@ -175,15 +175,14 @@ final class NodeMetrics {
 
     // Series that count envelopes are looked up once and kept: a look-up costs more than an increment.
     private let registry: PrometheusRegistry
-    private var routes: [Route: RouteMetrics] = [:]
-    private var lastRoute: (route: Route, metrics: RouteMetrics)?
+    private var routes = SeriesTable<Route, RouteMetrics>()
     /// The routes that upstream nodes serve. A route whose provider is of another kind now starts with new series.
     var relayed: Set<Route> = [] {
         didSet { for route in relayed.symmetricDifference(oldValue) { forget(route) } }
     }
     private var upstreams: [UpstreamKey: [Gauge]] = [:]
     private var canaryGauges: [String: Gauge] = [:]
-    private var envelopes: [EnvelopeKey: Counter] = [:]
+    private var envelopes = SeriesTable<EnvelopeKey, Counter>()
     private var refusals: [RefusalKey: Counter] = [:]
     private var responses: [Int: Counter] = [:]
     private let ingressDurations, admissionDurations, queueDurations, providerDurations: Histogram
@@ -372,7 +371,7 @@ final class NodeMetrics {
 
     private func sample(at now: Int64) -> RecentMetrics.Sample {
         RecentMetrics.Sample(
-            time: now, stages: stages.mapValues(\.snapshot), routes: routes.mapValues(\.duration.snapshot),
+            time: now, stages: stages.mapValues(\.snapshot), routes: routes.all.mapValues(\.duration.snapshot),
             refusals: refusalsByReason)
     }
 
@@ -398,7 +397,7 @@ final class NodeMetrics {
 
     /// The latency of a route's push service in about the last hour.
     func recentLatency(of route: Route) -> HistogramSnapshot? {
-        routes[route].map { Self.since(recent.oldest?.routes[route], $0.duration.snapshot) }
+        routes.all[route].map { Self.since(recent.oldest?.routes[route], $0.duration.snapshot) }
     }
 
     private static func since(_ before: HistogramSnapshot?, _ all: HistogramSnapshot) -> HistogramSnapshot {
@@ -407,7 +406,7 @@ final class NodeMetrics {
 
     /// The answers of a route's push service since the start, most frequent first.
     func answers(of route: Route) -> [(reason: String, count: Int)] {
-        (routes[route]?.answers ?? [:]).map { (reason: $0.key, count: $0.value.count) }
+        (routes.all[route]?.answers.all ?? [:]).map { (reason: $0.key, count: $0.value.count) }
             .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
 
@@ -476,19 +475,14 @@ final class NodeMetrics {
     // MARK: Adding and removing series
 
     private func metrics(of route: Route) -> RouteMetrics {
-        // Most events in a row are of the same route.
-        if let lastRoute, lastRoute.route == route { return lastRoute.metrics }
-        let metrics = routes.value(route, orInsert: RouteMetrics(route, provider(of: route), registry))
-        lastRoute = (route, metrics)
-        return metrics
+        routes.value(route, orInsert: RouteMetrics(route, provider(of: route), registry))
     }
 
     /// Removes the series of a route that is no longer served, which makes room for others.
     func forget(_ route: Route) {
-        guard let metrics = routes.removeValue(forKey: route) else { return }
-        lastRoute = nil
+        guard let metrics = routes.remove(where: { $0 == route }).first else { return }
         metrics.remove(from: registry)
-        remove(&envelopes) { $0.route == route }
+        for counter in envelopes.remove(where: { $0.route == route }) { registry.remove(counter) }
     }
 
     /// Removes the series of apps that have no provider token, or no certificate, any more.

@@ -312,11 +312,12 @@ import Testing
 extension ReplayWindow {
     /// Whether the window accepts an envelope.
     fileprivate mutating func accepts(_ envelope: Envelope, now: MonotonicTime) -> Bool {
-        claim(envelope, now: now) != nil
+        claim(envelope, TableKey(envelope.deviceToken), now: now) != nil
     }
 
     /// Records the outcome of an envelope.
     fileprivate mutating func finish(_ envelope: Envelope, _ outcome: Outcome, now: MonotonicTime) {
-        finished(envelope.digest, envelope.magic, Self.key(of: envelope), outcome, now: now)
+        finished(
+            envelope.digest, envelope.magic, Self.key(of: envelope, TableKey(envelope.deviceToken)), outcome, now: now)
     }
 }

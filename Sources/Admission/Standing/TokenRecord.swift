@@ -26,10 +26,16 @@ package struct TokenRecord: Equatable, Sendable, Redacted {
     /// From the most significant bit: 48 bits of `since`, 13 of `day`, 2 of `standing`, 1 of `isUnsaved`.
     private var packed: UInt64 = 0
 
-    private static let (sinceShift, dayShift, standingShift): (UInt64, UInt64, UInt64) = (16, 3, 1)
-    private static let (sinceMask, dayMask, standingMask): (UInt64, UInt64, UInt64) = (0xFFFF_FFFF_FFFF, 0x1FFF, 0x3)
+    // One by one: the constants of a tuple would be initialised at run time, and looked up at each use.
+    private static let sinceShift: UInt64 = 16
+    private static let sinceMask: UInt64 = 0xFFFF_FFFF_FFFF
+    private static let dayShift: UInt64 = 3
+    private static let dayMask: UInt64 = 0x1FFF
+    private static let standingShift: UInt64 = 1
+    private static let standingMask: UInt64 = 0x3
     /// The record counts days from 2020-01-01, for 22 years. Later days count as the last one.
-    private static let (firstDay, lastDay): (UInt16, UInt16) = (18_262, 18_262 + 0x1FFF)
+    private static let firstDay: UInt16 = 18_262
+    private static let lastDay: UInt16 = 18_262 + 0x1FFF
 
     init() {}
 

@@ -242,11 +242,12 @@ extension DeliveryCore {
     /// Counts an envelope that an earlier process or another node has accepted.
     mutating func recovered(_ stored: SpooledEnvelope, sequence: UInt64, _ now: ClockReading) -> PendingEnvelope {
         let envelope = stored.envelope
+        let token = TableKey(envelope.deviceToken)
         let pending = PendingEnvelope(
-            envelope, route: route(of: envelope, app: stored.app, at: now), format: stored.format,
-            origin: Origin(circuit: .storedEnvelopes(phone: TableKey(envelope.deviceToken).hash)),
+            envelope, token: token, route: route(of: envelope, app: stored.app, at: now), format: stored.format,
+            origin: Origin(circuit: .storedEnvelopes(phone: token.hash)),
             expiry: .at(stored.expires), taken: now.monotonic, sequence: sequence,
-            pair: window.claim(envelope, now: now.monotonic))
+            pair: window.claim(envelope, token, now: now.monotonic))
         pending.isRecovered = true
         pending.handle = envelopes.insert(pending)
         byDigest[envelope.digest] = pending

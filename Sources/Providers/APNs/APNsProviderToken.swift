@@ -48,7 +48,7 @@ package final class APNsProviderToken {
         }
 
         /// The age in seconds. Uses the monotonic clock, because the wall clock may jump.
-        func age(at now: MonotonicTime) -> Int64 { initialAge + (now - obtainedAt).components.seconds }
+        func age(at now: MonotonicTime) -> Int64 { initialAge + (now - obtainedAt).wholeSeconds }
     }
 
     /// The issuer after a reload may be another process with the same key.

@@ -164,7 +164,7 @@ package struct APNsRequestBuilder: Sendable {
         request.headers.append("apns-id", indexing: .firstOnly) { envelope.appendAPNsID(to: &$0) }
         request.headers.append("apns-collapse-id", indexing: .firstOnly) { envelope.appendCollapseID(to: &$0) }
         request.headers.append("apns-expiration", indexing: .firstOnly) {
-            $0 += String(expiry.epochSeconds).utf8
+            $0.append(decimal: UInt64(max(0, expiry.epochSeconds)))
         }
         request.headers.append("apns-priority", indexing: .allowed) {
             $0 += (envelope.priority == .immediate ? "10" : "5").utf8

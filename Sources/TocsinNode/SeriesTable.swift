@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Series by key. Most events in a row are alike, so that the key of the last look-up is found without hashing.
+struct SeriesTable<Key: Hashable, Value> {
+    /// All values by their keys.
+    private(set) var all: [Key: Value] = [:]
+    private var last: (key: Key, value: Value)?
+
+    /// The value for a key, created and stored if there is none.
+    mutating func value(_ key: Key, orInsert make: @autoclosure () -> Value) -> Value {
+        if let last, last.key == key { return last.value }
+        let value: Value
+        if let stored = all[key] {
+            value = stored
+        } else {
+            value = make()
+            all[key] = value
+        }
+        last = (key, value)
+        return value
+    }
+
+    /// Removes the values of these keys.
+    /// - Returns: the removed values.
+    mutating func remove(where isGone: (Key) -> Bool) -> [Value] {
+        last = nil
+        return all.keys.filter(isGone).compactMap { all.removeValue(forKey: $0) }
+    }
+}

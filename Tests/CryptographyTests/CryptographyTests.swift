@@ -6,6 +6,27 @@ import Testing
 @testable import Cryptography
 
 @Suite struct EncodingTests {
+    @Test func `hexadecimal digits are those of either case, one by one and together`() {
+        let digits = Set("0123456789abcdefABCDEF".utf8)
+        for byte in UInt8.min...UInt8.max {
+            #expect(Hex.isDigit(byte) == digits.contains(byte))
+            for place in [0, 31, 63] {
+                var text = Array(repeating: UInt8(ascii: "7"), count: 64)
+                text[place] = byte
+                #expect(Hex.areDigits(text[...]) == digits.contains(byte))
+            }
+        }
+        #expect(Hex.areDigits([]))
+    }
+
+    @Test func `decimal digits are those of the number's description`() {
+        for number in [0, 9, 10, 1_760_000_040, UInt64.max] {
+            var text = Array("n".utf8)
+            text.append(decimal: number)
+            #expect(text == Array("n\(number)".utf8))
+        }
+    }
+
     @Test func `Base64 round-trips every length`() throws {
         for length in 0...100 {
             let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length) }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+@testable import TocsinNode
+
+@Suite struct SeriesTableTests {
+    @Test func `a value is made once, and again after its removal`() {
+        var table = SeriesTable<String, Int>()
+        var made = 0
+        func make() -> Int {
+            made += 1
+            return made
+        }
+        for key in ["a", "a", "b", "a", "b", "b"] {
+            #expect(table.value(key, orInsert: make()) == (key == "a" ? 1 : 2))
+        }
+        #expect(table.all == ["a": 1, "b": 2])
+        #expect(table.remove { $0 == "b" } == [2])
+        #expect(table.remove { $0 == "b" } == [])
+        // Not the value of the last look-up.
+        #expect(table.value("b", orInsert: make()) == 3)
+        #expect(table.all == ["a": 1, "b": 3])
+    }
+}

@@ -84,7 +84,7 @@ let package = Package(
         .target(
             name: "Cluster", dependencies: ["Admission", "Redis", "EventLoop", "TNP", "Cryptography", "Time"],
             swiftSettings: ours),
-        .target(name: "Prometheus", dependencies: ["Time"], swiftSettings: ours),
+        .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
             name: "Providers",

@@ -50,7 +50,4 @@ extension Duration {
 
     /// The duration in whole seconds; zero if negative.
     package var wholeSeconds: Int64 { Int64(wholeNanoseconds / 1_000_000_000) }
-
-    /// The duration in seconds, including fractions; zero if negative.
-    package var fractionalSeconds: Double { Double(wholeNanoseconds) / 1_000_000_000 }
 }

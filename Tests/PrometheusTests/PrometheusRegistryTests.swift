@@ -117,6 +117,15 @@ import Testing
         #expect(dropped() == ["value": 2])
     }
 
+    @Test func `a duration that equals a bound counts in its bucket, also beyond 64 bits of attoseconds`() {
+        let bounds = [0.00001, 0.005, 0.25, 1, 18, 19, 20, 60, 86_400]
+        let histogram = Histogram(bounds: bounds, invalid: Counter())
+        for bound in bounds { histogram.record(.nanoseconds(Int64(bound * 1e9))) }
+        #expect(histogram.snapshot.counts == Array(repeating: 1, count: bounds.count) + [0])
+        histogram.record(.nanoseconds(18_000_000_001))
+        #expect(histogram.snapshot.counts[5] == 2)
+    }
+
     // MARK: Callbacks
 
     @Test func `a callback is evaluated when its figure is read`() {

@@ -45,14 +45,7 @@ package enum Hex {
     package static func decode(_ text: String) -> [UInt8]? { decode(text.utf8) }
 
     /// Whether this character is a hexadecimal digit.
-    package static func isDigit(_ character: UInt8) -> Bool {
-        switch character {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-            UInt8(ascii: "A")...UInt8(ascii: "F"):
-            true
-        default: false
-        }
-    }
+    package static func isDigit(_ character: UInt8) -> Bool { values[Int(character)] < 16 }
 
     /// Whether all characters are hexadecimal digits. Without an early end, so that it checks many at a time.
     package static func areDigits(_ text: ArraySlice<UInt8>) -> Bool {

@@ -109,15 +109,15 @@ enum UUIDText {
 
     /// Writes the text of a UUID: 36 bytes.
     static func write(_ high: UInt64, _ low: UInt64, to output: UnsafeMutableRawBufferPointer) {
-        func write(_ value: UInt64, at first: Int, _ second: Int) {
+        func writeDigits(_ value: UInt64, at first: Int, _ second: Int) {
             let digits = digits(UInt32(truncatingIfNeeded: value)).littleEndian
             output.storeBytes(of: UInt32(truncatingIfNeeded: digits), toByteOffset: first, as: UInt32.self)
             output.storeBytes(of: UInt32(truncatingIfNeeded: digits >> 32), toByteOffset: second, as: UInt32.self)
         }
-        write(high >> 32, at: 0, 4)
-        write(high, at: 9, 14)
-        write(low >> 32, at: 19, 24)
-        write(low, at: 28, 32)
+        writeDigits(high >> 32, at: 0, 4)
+        writeDigits(high, at: 9, 14)
+        writeDigits(low >> 32, at: 19, 24)
+        writeDigits(low, at: 28, 32)
         for index in 0..<MessageID.uuidLength where isDash(index) { output[index] = UInt8(ascii: "-") }
     }
 }

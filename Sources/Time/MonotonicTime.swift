@@ -33,14 +33,13 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds; zero if negative.
+    /// The duration in whole nanoseconds; zero if negative, and at most 2³³ s (272 years), so that sums do not overflow.
     package var wholeNanoseconds: UInt64 {
         // A division by the hardware: `components` divides numbers of 128 bits, which takes ten times as long.
         let attoseconds = attoseconds
         guard attoseconds > 0 else { return 0 }
         let (high, low) = (UInt64(truncatingIfNeeded: attoseconds >> 64), UInt64(truncatingIfNeeded: attoseconds))
         let perNanosecond: UInt64 = 1_000_000_000
-        // Clamped to 2³³ s (272 years), so that sums do not overflow.
         let longest: UInt64 = (1 << 33) * 1_000_000_000
         return high < perNanosecond ? min(perNanosecond.dividingFullWidth((high, low)).quotient, longest) : longest
     }

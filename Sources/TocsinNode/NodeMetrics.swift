@@ -524,16 +524,6 @@ extension Magic {
     }
 }
 
-extension Dictionary {
-    /// The value for a key, created and stored if there is none.
-    fileprivate mutating func value(_ key: Key, orInsert make: @autoclosure () -> Value) -> Value {
-        if let value = self[key] { return value }
-        let value = make()
-        self[key] = value
-        return value
-    }
-}
-
 extension MetricFamily {
     /// A gauge with a series for each route.
     fileprivate static func route(_ name: String, _ help: String) -> MetricFamily {

@@ -9,13 +9,7 @@ struct SeriesTable<Key: Hashable, Value> {
     /// The value for a key, created and stored if there is none.
     mutating func value(_ key: Key, orInsert make: @autoclosure () -> Value) -> Value {
         if let last, last.key == key { return last.value }
-        let value: Value
-        if let stored = all[key] {
-            value = stored
-        } else {
-            value = make()
-            all[key] = value
-        }
+        let value = all.value(key, orInsert: make())
         last = (key, value)
         return value
     }
@@ -25,5 +19,15 @@ struct SeriesTable<Key: Hashable, Value> {
     mutating func remove(where isGone: (Key) -> Bool) -> [Value] {
         last = nil
         return all.keys.filter(isGone).compactMap { all.removeValue(forKey: $0) }
+    }
+}
+
+extension Dictionary {
+    /// The value for a key, created and stored if there is none.
+    mutating func value(_ key: Key, orInsert make: @autoclosure () -> Value) -> Value {
+        if let value = self[key] { return value }
+        let value = make()
+        self[key] = value
+        return value
     }
 }

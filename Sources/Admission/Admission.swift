@@ -799,7 +799,7 @@ extension Admission {
             forgotten.append(record.token)
             return
         }
-        if let gone = tokens.insert(record) { forget(gone) }
+        if let gone = tokens.restore(record) { forget(gone) }
     }
 
     /// The maximum size of the table of device tokens, in bytes.

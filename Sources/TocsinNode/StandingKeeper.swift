@@ -54,13 +54,8 @@ final class StandingKeeper {
     /// - Parameter clock: is set back if it is far ahead of the last use of any device token: a clock that is wrong at
     ///   the start must not make bindings of sender keys expire.
     func restore(into admission: inout Admission, _ clock: inout GuardedClock) throws {
-        var isFirst = true
-        try store.load { record in
-            // The records come in the order of their last use, latest first.
-            if isFirst { holdBack(&clock, ifFarAfter: record.day) }
-            isFirst = false
-            admission.restore(record, on: clock.reading(at: .now))
-        }
+        if let day = try store.lastDay() { holdBack(&clock, ifFarAfter: day) }
+        try store.load { admission.restore($0, on: clock.reading(at: .now)) }
     }
 
     private func holdBack(_ clock: inout GuardedClock, ifFarAfter day: UInt16) {

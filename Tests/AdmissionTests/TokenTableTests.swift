@@ -250,6 +250,17 @@ import Testing
         #expect(orders.values.allSatisfy { $0 >> 16 == 3 })
     }
 
+    @Test func `the records used last stay when more are restored than fit, in whatever order they come`() {
+        var generator = SplitMix64(seed: 10)
+        // With so few slots the table compares all of them.
+        let table = TokenTable(capacity: 16)
+        let days = (1...200 as ClosedRange<UInt64>).map { ($0 << 56, 18_300 + UInt16($0)) }
+        for (token, day) in days.shuffled(using: &generator) {
+            _ = table.restore(makeRecord(token, .proven, day: day))
+        }
+        #expect(days.suffix(16).allSatisfy { table[$0.0] != nil })
+    }
+
     @Test func `unproven records cannot enter a table that is full of records of higher rank`() {
         let table = TokenTable(capacity: 1000)
         for token in 1...1000 as ClosedRange<UInt64> {

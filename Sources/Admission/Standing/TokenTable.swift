@@ -119,16 +119,28 @@ final class TokenTable {
         standings[Int(after.rawValue)] += 1
     }
 
-    /// Inserts a record, or replaces the existing record of the same token.
+    /// Inserts a record, or replaces the existing record of the same token. In a full shard it evicts a record of the
+    /// same or a lower rank.
     /// - Returns: the evicted record, or the new record itself if it was not inserted.
     @discardableResult
     func insert(_ record: TokenRecord) -> TokenRecord? {
+        insert(record) { $0.evictionRank <= record.evictionRank }
+    }
+
+    /// Inserts a stored record. In a full shard it evicts no record of the same rank that was used later.
+    /// - Returns: the evicted record, or the stored record itself if it was not inserted.
+    func restore(_ record: TokenRecord) -> TokenRecord? {
+        insert(record) { $0.evictionOrder <= record.evictionOrder }
+    }
+
+    @inline(__always)
+    private func insert(_ record: TokenRecord, evictingIf mayEvict: (TokenRecord) -> Bool) -> TokenRecord? {
         precondition(record.token != 0, "token 0 marks an empty slot")
         if update(record.token, { $0 = record }) { return nil }
         let shard = shard(of: record.token)
         var gone: TokenRecord?
         if counts[shard] >= maximumPerShard, let least = leastWorth(in: shard) {
-            guard least.evictionRank <= record.evictionRank else { return record }
+            guard mayEvict(least) else { return record }
             remove(least.token)
             gone = least
         }

@@ -31,13 +31,21 @@ package final class StandingStore: Sendable {
 
     // MARK: Reading
 
-    /// Passes each record to `body`, most recently used first. Blocks until done: less than a second for a million rows.
+    /// The day of the last use of any device token, counted from 1970-01-01; `nil` if the store is empty. Blocks while
+    /// it reads all rows.
+    package func lastDay() throws(StoreError) -> UInt16? {
+        try database.sync { connection in
+            try connection.first("SELECT day FROM standing ORDER BY day DESC LIMIT 1") {
+                UInt16(truncatingIfNeeded: $0.integer(0))
+            }
+        }
+    }
+
+    /// Passes each record to `body`, in no particular order. Blocks until done: less than a second for a million rows.
     /// `body` must not call the store.
     package func load(_ body: (TokenRecord) -> Void) throws(StoreError) {
         try database.sync { connection in
-            try connection.run("SELECT token, standing, since, day, sender FROM standing ORDER BY day DESC") {
-                body(TokenRecord($0))
-            }
+            try connection.run("SELECT token, standing, since, day, sender FROM standing") { body(TokenRecord($0)) }
         }
     }
 
@@ -54,7 +62,7 @@ package final class StandingStore: Sendable {
         _ records: [TokenRecord], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) {
         // In the order of the table, so that neighbours are written to one page.
-        let ordered = records.sorted { ($0.day, Int64(bitPattern: $0.token)) < ($1.day, Int64(bitPattern: $1.token)) }
+        let ordered = records.sorted { Int64(bitPattern: $0.token) < Int64(bitPattern: $1.token) }
         try await database.run { connection in
             do {
                 try connection.transaction {

@@ -11,8 +11,7 @@ extension StoreKind {
         applicationID: 0x546F_6B6E,  // "Tokn"
         durability: .normal,
         migrations: [
-            // SQLite's integers are signed: the store keeps the bits of a 64-bit hash as a signed integer. Rows are
-            // ordered by day, so that loading reads one page after another. The index on `token` finds single rows.
+            // SQLite's integers are signed: the store keeps the bits of a 64-bit hash as a signed integer.
             """
             CREATE TABLE standing (
                 token INTEGER NOT NULL UNIQUE,
@@ -25,5 +24,18 @@ extension StoreKind {
             """,
             // The column `sender` may hold a day, which version 1 would read as a key.
             "",
+            // With `token` as SQLite's row id there is one tree to write, where the unique index was a second one.
+            """
+            CREATE TABLE by_token (
+                token INTEGER PRIMARY KEY,
+                standing INTEGER NOT NULL CHECK (standing BETWEEN 0 AND 255),
+                since INTEGER NOT NULL,
+                day INTEGER NOT NULL CHECK (day BETWEEN 0 AND 65535),
+                sender INTEGER NOT NULL
+            ) STRICT;
+            INSERT INTO by_token SELECT token, standing, since, day, sender FROM standing ORDER BY token;
+            DROP TABLE standing;
+            ALTER TABLE by_token RENAME TO standing
+            """,
         ])
 }

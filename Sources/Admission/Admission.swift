@@ -362,10 +362,10 @@ package struct Admission: ~Copyable {
         return app.withUTF8 { name in
             let name = UnsafeRawBufferPointer(name)
             if magic == .android { return token.withUnsafeBytes { hash(name, $0, label: 1) } }
-            // Without an early end, so that it checks many characters at a time.
+            // A capital has bit 0x40, but not 0x20. Without an early end, to check many characters at a time.
             let capitals: UInt8 = token.withUnsafeBufferPointer { bytes in
                 var seen: UInt8 = 0
-                for byte in bytes { seen |= byte & 0x60 == 0x40 ? 1 : 0 }
+                for index in bytes.indices { seen |= bytes[index] >> 1 & ~bytes[index] & 0x20 }
                 return seen
             }
             guard capitals != 0 else { return token.withUnsafeBytes { hash(name, $0, label: 0) } }

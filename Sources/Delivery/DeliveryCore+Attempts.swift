@@ -14,9 +14,7 @@ extension DeliveryCore {
     /// spool.
     mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
         pending.phase = .active
-        if let envelope = pending.envelope, envelope.isForPushEndpoint, !findLane(for: pending, envelope, now) {
-            return
-        }
+        if pending.envelope?.isForPushEndpoint == true, !findLane(for: pending, now) { return }
         let route = pending.route
         guard lanes[route] != nil, pending.isInMemory else {
             guard pending.row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
@@ -31,9 +29,9 @@ extension DeliveryCore {
     /// Finds the lane of an envelope's push server: another server may have got the former lane, or a reload may have
     /// added Web Push.
     /// - Returns: `false` if all lanes carry envelopes of other servers, so that the envelope ends or waits.
-    private mutating func findLane(for pending: PendingEnvelope, _ envelope: Envelope, _ now: ClockReading) -> Bool {
+    private mutating func findLane(for pending: PendingEnvelope, _ now: ClockReading) -> Bool {
         let app = routes.routes[pending.route].app
-        guard platform(of: envelope, app: app) == .web else { return true }
+        guard let envelope = pending.envelope, platform(of: envelope, app: app) == .web else { return true }
         switch webRoute(of: envelope, app: app, at: now.monotonic) {
         case .found(let route): pending.route = route
         case .notConfigured: break
@@ -147,19 +145,18 @@ extension DeliveryCore {
 
     /// Handles the result of an attempt that ``DeliveryAction/send(_:_:)`` began.
     /// - Parameter number: the number of the envelope.
-    mutating func answered(_ number: UInt64, _ result: AttemptResult, at now: ClockReading) {
+    /// - Returns: the attempt, for the observer; `nil` if the result is of no attempt in flight.
+    @discardableResult
+    mutating func answered(_ number: UInt64, _ result: AttemptResult, at now: ClockReading) -> EndedAttempt? {
         let handle = PendingEnvelope.Handle(rawValue: number)
-        guard envelopes.contains(handle) else { return }
+        guard envelopes.contains(handle) else { return nil }
         let pending = envelopes[handle]
-        guard case .attempting(let attempt) = pending.phase, let envelope = pending.envelope else { return }
+        guard case .attempting(let attempt) = pending.phase, let token = pending.envelope?.deviceToken else {
+            return nil
+        }
         pending.phase = .active
         let route = routes.routes[attempt.route]
         let took = now.monotonic - attempt.started
-        actions.append(
-            .observe(
-                .attempt(
-                    route, deviceToken: envelope.deviceToken, result, waited: attempt.started - attempt.queued,
-                    took: took)))
         if result.disposition.mayHaveReachedProvider { pending.contact = .contacted }
         if let lane = lanes[attempt.route], lane.generation == attempt.lane {
             switch note(result, of: pending, attempt, in: lane, now) {
@@ -171,6 +168,8 @@ extension DeliveryCore {
         }
         conclude(pending, result, from: route.magic, now)
         settle(now)
+        return EndedAttempt(
+            route: route, deviceToken: token, waited: attempt.started - attempt.queued, took: took)
     }
 
     /// The effect of a result on the lane, given what the node knows about throttled devices.
@@ -238,7 +237,16 @@ extension DeliveryCore {
             }
             if switches { return advance(pending, now) }
         }
-        let learned = learn(result, pending, from: magic, now)
+        // The usual result teaches nothing new, and is not copied.
+        if let learned = learn(result, pending, from: magic, now) {
+            proceed(pending, after: learned, now)
+        } else {
+            proceed(pending, after: result, now)
+        }
+    }
+
+    /// Ends the envelope, or waits for the next attempt or begins it.
+    private mutating func proceed(_ pending: PendingEnvelope, after learned: AttemptResult, _ now: ClockReading) {
         switch step(pending, after: learned, now) {
         case .finish where learned.outcome.kind == .retry && isDraining: stop(pending, now)
         case .finish: finish(pending, learned.outcome, now)
@@ -271,12 +279,12 @@ extension DeliveryCore {
     }
 
     /// Records what the result says about the device token.
-    /// - Returns: the result for the sender, adjusted by what the node already knew about the token.
+    /// - Returns: the result for the sender, if what the node already knew about the token changes it.
     private mutating func learn(
         _ result: AttemptResult, _ pending: PendingEnvelope, from magic: Magic, _ now: ClockReading
-    ) -> AttemptResult {
+    ) -> AttemptResult? {
         let route = pending.route
-        guard let lane = lanes[route], result.disposition.token != .none else { return result }
+        guard let lane = lanes[route], result.disposition.token != .none else { return nil }
         let wasActive = lane.surge.isActive
         let learned = learn(result, pending, from: magic, in: lane, now)
         if lane.surge.isActive != wasActive {
@@ -288,11 +296,11 @@ extension DeliveryCore {
     private mutating func learn(
         _ result: AttemptResult, _ pending: PendingEnvelope, from magic: Magic, in lane: Lane,
         _ now: ClockReading
-    ) -> AttemptResult {
+    ) -> AttemptResult? {
         let (route, clock) = (pending.route, now.monotonic)
         let (app, token, origin) = (routes.app(of: route), pending.token, pending.origin)
         switch result.disposition.token {
-        case .none: return result
+        case .none: return nil
         case .accepted:
             let home = magic == routes.routes[route].magic ? nil : magic
             makeHistory(of: app)
@@ -300,7 +308,7 @@ extension DeliveryCore {
             if let collapse = pending.collapse { collapses.accepted(collapse, pending.sequence) }
             pauses.accepted(token, now: clock)
             lane.surge.accepted(clock)
-            guard home != nil else { return result }
+            guard home != nil else { return nil }
             var hinted = result
             hinted.outcome.text = "the device token belongs to Apple's other environment; pair again to fix this"
             return hinted
@@ -312,7 +320,7 @@ extension DeliveryCore {
             let isFirst = tokens[app]!.refused(token)
             // During a surge, repeated refusals count too: otherwise the surge would end for lack of first refusals.
             if isFirst || lane.surge.isActive { lane.surge.refused(clock, isProven: origin.isProven) }
-            guard lane.surge.isActive else { return result }
+            guard lane.surge.isActive else { return nil }
             if !origin.isProven { actions.append(.observe(.unprovenTokenRefused(origin.circuit))) }
             // Answers during a surge are not trusted.
             pending.search.reset()
@@ -329,7 +337,7 @@ extension DeliveryCore {
                 return .duringSurge(result)
             }
         }
-        return result
+        return nil
     }
 
     private mutating func makeHistory(of app: Int) {

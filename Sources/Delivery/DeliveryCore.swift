@@ -230,10 +230,10 @@ struct DeliveryCore: ~Copyable {
     ///   - app: the name of its app.
     ///   - acceptsQueued: whether the sender accepts QUEUED, so that the envelope may be stored and wait for the breaker
     ///     to close.
-    ///   - check: checks the size of the payload on a route.
+    ///   - check: checks the size of an envelope's payload on a route.
     mutating func arrival(
         of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime,
-        check: (RouteTable.Number) -> Outcome?
+        check: (Envelope, RouteTable.Number) -> Outcome?
     ) -> Arrival {
         let platform = platform(of: envelope, app: app)
         guard var route = routes.number(app: app, magic: platform), var lane = lanes[route] else {
@@ -241,7 +241,7 @@ struct DeliveryCore: ~Copyable {
         }
         guard !isDraining else { return .refused(.retry(.shuttingDown, after: Self.busyRetry)) }
         if byDigest[envelope.digest] != nil || window.outcome(of: envelope, now: now) != nil { return .resend }
-        if let refusal = check(route) { return .refused(refusal) }
+        if let refusal = check(envelope, route) { return .refused(refusal) }
         if platform == .web {
             // Only now: a push server that the node does not deliver to must take no lane.
             guard case .found(let own) = webRoute(of: envelope, app: app, at: now), let ownLane = lanes[own] else {

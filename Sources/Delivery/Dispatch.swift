@@ -155,7 +155,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime
     ) -> Arrival {
         loop.preconditionOnLoop()
-        let arrival = core.arrival(of: envelope, app: app, acceptsQueued: acceptsQueued, at: now) { route in
+        let arrival = core.arrival(of: envelope, app: app, acceptsQueued: acceptsQueued, at: now) { envelope, route in
             do throws(Rejection) {
                 try providers[route]?.check(envelope)
                 return nil
@@ -206,10 +206,14 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         _ envelope: Envelope, for destination: Destination, format: EnvelopeFormat, from origin: Origin,
         _ reply: Reply
     ) {
-        var envelope = envelope
-        // Signed now, so that the spool keeps the signature.
-        if envelope.signature == nil { providers[destination.route]?.relayKeys?.sign(&envelope) }
-        core.submit(envelope, on: destination.route, format: format, from: origin, reply, at: now)
+        if let keys = providers[destination.route]?.relayKeys, envelope.signature == nil {
+            var signed = envelope
+            // Now, so that the spool keeps the signature.
+            keys.sign(&signed)
+            core.submit(signed, on: destination.route, format: format, from: origin, reply, at: now)
+        } else {
+            core.submit(envelope, on: destination.route, format: format, from: origin, reply, at: now)
+        }
         perform()
     }
 
@@ -296,7 +300,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     package func isPending(_ digest: Digest256) -> Bool { core.byDigest[digest] != nil }
 
     package func attempted(_ number: UInt64, _ result: AttemptResult) {
-        core.answered(number, result, at: now)
+        if let attempt = core.answered(number, result, at: now) { observer?.observe(attempt, result) }
         perform()
     }
 

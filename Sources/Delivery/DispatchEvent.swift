@@ -7,17 +7,32 @@ import TNP
 package protocol DispatchObserver: AnyObject {
     /// Records an event.
     func observe(_ event: DispatchEvent)
+    /// Records an attempt that has ended with this result.
+    func observe(_ attempt: EndedAttempt, _ result: AttemptResult)
 }
 
-/// What a ``Dispatch`` reports to logs, metrics and admission. Two events identify a phone. Observers use the device
-/// token of ``attempt(_:deviceToken:_:waited:took:)`` only to derive a pseudonym, and the device token of a recovered
-/// envelope only to derive a keyed hash.
+/// An attempt that has ended. Not a ``DispatchEvent``: every envelope has one, and an event in the list of actions is
+/// copied.
+package struct EndedAttempt: Sendable {
+    package let route: Route
+    /// Identifies a phone: observers use it only to derive a pseudonym.
+    package let deviceToken: Bytes
+    /// The time that the envelope spent in the lane's queue.
+    package let waited: Duration
+    /// The time from the beginning of the attempt until its result.
+    package let took: Duration
+
+    /// - Parameters: as the properties of the same names.
+    package init(route: Route, deviceToken: Bytes, waited: Duration, took: Duration) {
+        (self.route, self.deviceToken, self.waited, self.took) = (route, deviceToken, waited, took)
+    }
+}
+
+/// What a ``Dispatch`` reports to logs, metrics and admission. Observers use the device token of a recovered envelope only
+/// to derive a keyed hash.
 package enum DispatchEvent: Sendable {
     /// A new provider serves this route; its breaker is closed.
     case serving(Route)
-    /// An attempt for this device token has ended: `waited` is its time in the lane's queue, `took` the time until the
-    /// result.
-    case attempt(Route, deviceToken: Bytes, AttemptResult, waited: Duration, took: Duration)
     /// An envelope that an earlier process, or another node of the cluster, has accepted has its final outcome; no reply
     /// reports it. RETRY leaves it to the other nodes.
     case recovered(Envelope, app: String, Outcome)

@@ -193,7 +193,7 @@ final class PendingEnvelope: @unchecked Sendable {
             return actions.append(.tell(reply, refusal, .notContacted))
         }
         if row != nil, reply.acceptsQueued { actions.append(.tell(reply, Outcome(.queued), .notContacted)) }
-        guard envelope != nil || reply.acceptsQueued else {
+        guard isInMemory || reply.acceptsQueued else {
             return actions.append(.tell(reply, lastRefusal, .notContacted))
         }
         if firstReply == nil { firstReply = reply } else { otherReplies.append(reply) }

@@ -28,10 +28,17 @@ struct ReplayWindow {
             init(_ outcome: Outcome) { self.outcome = outcome }
         }
 
-        init(_ outcome: Outcome) {
+        /// - Parameter hasDerivedID: whether the provider's id is derived from the digest, and need not be kept.
+        init(_ outcome: Outcome, hasDerivedID: Bool) {
             kind = outcome.kind
             reason = outcome.reason
-            whole = outcome == Outcome(kind, reason: reason) ? nil : Whole(outcome)
+            guard outcome.hasDetails || (outcome.messageID != nil && !hasDerivedID) else {
+                whole = nil
+                return
+            }
+            var kept = outcome
+            if hasDerivedID { kept.messageID = nil }
+            whole = Whole(kept)
         }
 
         var outcome: Outcome { whole?.outcome ?? Outcome(kind, reason: reason) }
@@ -100,10 +107,7 @@ struct ReplayWindow {
         }
         purge(now)
         guard isRepeated else { return }
-        var kept = outcome
-        // Apple's id is derived from the digest and need not be stored.
-        if magic.isApple { kept.messageID = nil }
-        if outcomes.updateValue(Kept(kept), forKey: digest) == nil {
+        if outcomes.updateValue(Kept(outcome, hasDerivedID: magic.isApple), forKey: digest) == nil {
             if order.count >= capacity { forgetOldest() }
             order.append(Remembered(digest: digest, pair: pair, until: now + length))
         }

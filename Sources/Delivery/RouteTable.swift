@@ -15,13 +15,14 @@ struct RouteTable {
     private static let numbersPerApp = firstWebLane + webLanes
     private static let firstWebLane = Magic.appleAndGoogle.count
 
-    private var apps: [String: Int] = [:]
+    /// All apps, by number. Few enough that a search takes less time than hashing a name.
+    private var apps: [String] = []
     /// All routes, by number.
     private(set) var routes: [Route] = []
 
     /// The number of a route, for Web Push the first; `nil` if its app was never configured.
     func number(app: String, magic: Magic) -> Number? {
-        apps[app].map { $0 * Self.numbersPerApp + Self.offset(of: magic) }
+        apps.firstIndex(of: app).map { $0 * Self.numbersPerApp + Self.offset(of: magic) }
     }
 
     /// All numbers of a route; empty if its app was never configured.
@@ -39,8 +40,8 @@ struct RouteTable {
 
     /// Adds the routes of an app if it is new.
     mutating func add(app: String) {
-        guard apps[app] == nil else { return }
-        apps[app] = apps.count
+        guard !apps.contains(app) else { return }
+        apps.append(app)
         routes += Magic.appleAndGoogle.map { Route(app: app, magic: $0) }
         routes += Array(repeating: Route(app: app, magic: .web), count: Self.webLanes)
     }

@@ -269,7 +269,7 @@ final class ClientConnection: SessionEvents {
             finish(slot, .failure(.outcomeUnknown(.responseTooLarge)))
             return wasReset
         }
-        slots[slot].response.body.append(contentsOf: data)
+        slots[slot].response.body.append(copying: UnsafeRawBufferPointer(data))
         return true
     }
 

@@ -49,7 +49,7 @@ package struct HeaderBlock: Sendable, Redacted {
     package mutating func append(
         _ name: StaticString, _ value: some Collection<UInt8>, indexing: Indexing = .allowed
     ) {
-        append(UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), value, indexing: indexing)
+        append(name, indexing: indexing) { $0 += value }
     }
 
     /// Appends a field with a text as its value; `name` must be in lower case.
@@ -60,21 +60,26 @@ package struct HeaderBlock: Sendable, Redacted {
     /// Appends a field whose value `write` appends to the given buffer.
     package mutating func append(_ name: StaticString, indexing: Indexing, writing write: (inout [UInt8]) -> Void) {
         let start = bytes.count
-        bytes.append(contentsOf: UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+        bytes.append(copying: name)
         let middle = bytes.count
         write(&bytes)
         fields.append(Field(name: start..<middle, value: middle..<bytes.count, indexing: indexing))
     }
 
-    /// Appends a field whose name is a buffer; it must be in lower case.
-    package mutating func append(
-        _ name: UnsafeBufferPointer<UInt8>, _ value: some Collection<UInt8>, indexing: Indexing = .allowed
-    ) {
+    /// Appends a field without a value, which ``setValue(ofField:writing:)`` sets.
+    /// - Returns: the index of the field.
+    package mutating func reserve(_ name: StaticString, indexing: Indexing) -> Int {
+        append(name, indexing: indexing) { _ in }
+        return fields.count - 1
+    }
+
+    /// Appends a received field.
+    package mutating func append(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
         let start = bytes.count
-        bytes.append(contentsOf: name)
+        bytes.append(copying: UnsafeRawBufferPointer(name))
         let middle = bytes.count
-        bytes.append(contentsOf: value)
-        fields.append(Field(name: start..<middle, value: middle..<bytes.count, indexing: indexing))
+        bytes.append(copying: UnsafeRawBufferPointer(value))
+        fields.append(Field(name: start..<middle, value: middle..<bytes.count, indexing: .allowed))
     }
 
     /// Replaces all fields by those of a template; keeps the memory.

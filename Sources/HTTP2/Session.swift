@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CNGHTTP2
+import Cryptography
 import EventLoop
 import Time
 
@@ -117,7 +118,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
                 break
             }
             if gathered.count + length > Self.writeSize { writeGathered() }
-            gathered.append(contentsOf: UnsafeBufferPointer(start: data, count: length))
+            gathered.append(copying: UnsafeRawBufferPointer(start: data, count: length))
         }
         writeGathered()
         if stream.isOpen, nghttp2_session_want_read(handle) == 0, nghttp2_session_want_write(handle) == 0 {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// A run of bytes. The fields of a message are slices of the message's own buffer.
 public typealias Bytes = ArraySlice<UInt8>
 
 extension [UInt8] {
     /// Appends an integer in network byte order.
     package mutating func append<Number: FixedWidthInteger>(bigEndian number: Number) {
-        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
+        Swift.withUnsafeBytes(of: number.bigEndian) { append(copying: $0) }
     }
 }
 

@@ -14,9 +14,13 @@ extension Envelope {
         case .pipe:
             output.append(copying: messageMagic)
             output.append(UInt8(ascii: "|"))
-            for byte in iv {
-                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { output.append(UInt8(ascii: "\\")) }
-                output.append(byte)
+            if escapesInIV == 0 {
+                output.append(copying: iv)
+            } else {
+                for byte in iv {
+                    if Self.isEscaped(byte) { output.append(UInt8(ascii: "\\")) }
+                    output.append(byte)
+                }
             }
             output.append(UInt8(ascii: "|"))
             ciphertext.withUnsafeBufferPointer { Base64.encode(buffer: $0, into: &output) }
@@ -29,9 +33,19 @@ extension Envelope {
     public func deliveredJSONLength(format: EnvelopeFormat, messageMagicLength: Int) -> Int {
         switch format {
         case .pipe:
-            let escapes = iv.count { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }
-            return messageMagicLength + 2 + iv.count + escapes + Base64.encodedCount(ciphertext.count)
+            return messageMagicLength + 2 + iv.count + escapesInIV + Base64.encodedCount(ciphertext.count)
         case .sealed: return Base64.encodedCount(iv.count + ciphertext.count)
+        }
+    }
+
+    private static func isEscaped(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") }
+
+    /// The number of bytes of the iv that need a backslash before them.
+    private var escapesInIV: Int {
+        iv.withUnsafeBytes { iv in
+            var count = 0
+            for index in iv.indices where Self.isEscaped(iv[index]) { count &+= 1 }
+            return count
         }
     }
 
@@ -49,7 +63,7 @@ extension Envelope {
         withUnsafeTemporaryAllocation(byteCount: MessageID.uuidLength, alignment: 1) {
             UUIDText.write(
                 high & 0xFFFF_FFFF_FFFF_0FFF | 0x8000, low & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000, to: $0)
-            output.append(contentsOf: UnsafeRawBufferPointer($0))
+            output.append(copying: UnsafeRawBufferPointer($0))
         }
     }
 
@@ -64,7 +78,7 @@ extension Envelope {
     /// Appends ``effectiveCollapseID``.
     package func appendCollapseID(to output: inout [UInt8]) {
         if let collapseID {
-            output += collapseID
+            output.append(copying: collapseID)
         } else {
             digest.withPrefix(24) { Base64.encodeURLSafe(buffer: $0, into: &output) }
         }

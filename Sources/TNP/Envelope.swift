@@ -64,10 +64,22 @@ public enum DeliveryPriority: UInt8, Sendable {
 /// A sealed notification: the type that travels through the node from sender to provider. Its fields conform to the
 /// rules of PROTOCOL §3. Prints as `<redacted>`.
 public struct Envelope: Sendable, Redacted {
-    /// Where the fields stand in ``bytes``.
-    private var fields: EnvelopeFields
-    /// The buffer that all fields share, so that a copy of the envelope costs one reference.
-    private var bytes: [UInt8]
+    /// What never changes, in one object, so that a copy of the envelope costs one reference.
+    private final class Content: Sendable {
+        /// Where the fields stand in ``bytes``.
+        let fields: EnvelopeFields
+        /// The buffer that all fields share.
+        let bytes: [UInt8]
+        let digest: Digest256
+
+        init(_ fields: EnvelopeFields, in bytes: [UInt8], digest: Digest256) {
+            (self.fields, self.bytes, self.digest) = (fields, bytes, digest)
+        }
+
+        func field(_ place: ByteRange) -> Bytes { bytes[place.range] }
+    }
+
+    private var content: Content
     /// The push service that delivers the notification. In an envelope that its sender addressed by handle, it is part of
     /// neither the digest nor the SUBMIT.
     public let magic: Magic
@@ -84,9 +96,9 @@ public struct Envelope: Sendable, Redacted {
     /// `mutable-content`); `nil` if unspecified. TNP has no field for this flag.
     public var mutableContent: Bool?
     /// The identity of the envelope (PROTOCOL §3).
-    public private(set) var digest: Digest256
+    public var digest: Digest256 { content.digest }
     /// How many nodes have passed the envelope on (PROTOCOL §9).
-    public package(set) var hops: UInt8 = 0
+    public package(set) var hops: UInt8
 
     /// The longest time that Apple and Google keep a notification, in seconds: 28 days.
     public static let maximumTTL: UInt32 = 2_419_200
@@ -94,17 +106,17 @@ public struct Envelope: Sendable, Redacted {
     package static let maximumHops: UInt8 = 4
 
     /// The name of an app of the node; empty for its first app.
-    public var app: Bytes { bytes[fields.app.range] }
+    public var app: Bytes { content.field(content.fields.app) }
     /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google, the URL of the push
     /// endpoint for Web Push. Empty if the sender knows only the ``handle``.
-    public var deviceToken: Bytes { bytes[fields.deviceToken.range] }
+    public var deviceToken: Bytes { content.field(content.fields.deviceToken) }
     /// The handle by which the sender addressed the phone (PROTOCOL §11); `nil` if it did by device token.
-    public var handle: Handle? { fields.handle.flatMap { Handle(bytes[$0.range]) } }
+    public var handle: Handle? { content.fields.handle.flatMap { Handle(content.field($0)) } }
     /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`; empty for Web Push.
-    public var iv: Bytes { bytes[fields.iv.range] }
+    public var iv: Bytes { content.field(content.fields.iv) }
     /// The encrypted notification; for `sealed` with the 16-byte tag at its end, for Web Push the whole `aes128gcm` message
     /// (RFC 8291 §4).
-    public var ciphertext: Bytes { bytes[fields.ciphertext.range] }
+    public var ciphertext: Bytes { content.field(content.fields.ciphertext) }
     /// What no other ciphertext for the same device token may have: the ``iv``. Web Push has none, so that there each
     /// ciphertext stands for itself.
     package var uniquePart: Bytes { magic == .web ? ciphertext : iv }
@@ -112,20 +124,22 @@ public struct Envelope: Sendable, Redacted {
     /// made by hand for a phone without Google's services (PROTOCOL §15).
     package var isForPushEndpoint: Bool { magic.isForPushEndpoint(deviceToken) }
     /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
-    public var collapseID: Bytes? { fields.collapseID.map { bytes[$0.range] } }
+    public var collapseID: Bytes? { content.fields.collapseID.map { content.field($0) } }
     /// The signature under the sender key; `nil` if the envelope is unsigned. It covers the ``digest``.
     public package(set) var signature: SenderSignature? {
         get {
-            fields.signature.map {
-                SenderSignature(key: bytes[$0.key.range], signature: bytes[$0.signature.range])
+            content.fields.signature.map {
+                SenderSignature(key: content.field($0.key), signature: content.field($0.signature))
             }
         }
         set {
+            var (fields, bytes) = (content.fields, content.bytes)
             func append(_ field: Bytes) -> ByteRange {
                 defer { bytes += field }
                 return ByteRange(start: bytes.count, count: field.count)
             }
             fields.signature = newValue.map { (append($0.key), append($0.signature)) }
+            content = Content(fields, in: bytes, digest: digest)
         }
     }
 
@@ -166,42 +180,45 @@ public struct Envelope: Sendable, Redacted {
     /// Creates an envelope of fields that stand in one buffer, and checks them.
     init(
         _ fields: EnvelopeFields, of bytes: [UInt8], magic: Magic, ttl: UInt32, priority: DeliveryPriority,
-        sound: Bool, format: EnvelopeFormat
+        sound: Bool, hops: UInt8 = 0, format: EnvelopeFormat
     ) throws(Rejection) {
         if fields.handle == nil || fields.deviceToken.count > 0 {
             try FieldRules.check(deviceToken: bytes[fields.deviceToken.range], of: magic)
         }
-        let content = FieldRules.Content(magic, format)
-        try FieldRules.check(iv: bytes[fields.iv.range], of: content)
-        try FieldRules.check(ciphertext: bytes[fields.ciphertext.range], of: content)
+        let kind = FieldRules.Content(magic, format)
+        try FieldRules.check(iv: bytes[fields.iv.range], of: kind)
+        try FieldRules.check(ciphertext: bytes[fields.ciphertext.range], of: kind)
         guard ttl <= Self.maximumTTL else {
             throw Rejection(.optionOutOfRange, "ttl is above \(Self.maximumTTL) seconds")
         }
         if let collapseID = fields.collapseID { try FieldRules.check(collapseID: bytes[collapseID.range]) }
-        self.fields = fields
-        self.bytes = bytes
         self.magic = magic
         self.ttl = ttl
         self.priority = priority
         self.sound = sound
-        digest = Self.digest(of: fields, in: bytes, magic)
+        self.hops = hops
+        content = Content(fields, in: bytes, digest: Self.digest(of: fields, in: bytes, magic))
     }
 
     /// The same envelope, addressed by this handle: the node knows the device token, but the sender did not name it.
     package func addressed(by handle: Handle) -> Envelope {
-        var other = self
-        other.fields.handle = ByteRange(start: bytes.count, count: Handle.length)
-        other.bytes += handle.bytes
-        other.digest = Self.digest(of: other.fields, in: other.bytes, magic)
-        return other
+        var fields = content.fields
+        fields.handle = ByteRange(start: content.bytes.count, count: Handle.length)
+        return with(fields, in: content.bytes + handle.bytes)
     }
 
     /// The same envelope, addressed by its device token. It has another digest, so the sender's signature is removed.
     package func addressedByDeviceToken() -> Envelope {
+        var fields = content.fields
+        fields.handle = nil
+        fields.signature = nil
+        return with(fields, in: content.bytes)
+    }
+
+    /// The same envelope with another address, and therefore another digest.
+    private func with(_ fields: EnvelopeFields, in bytes: [UInt8]) -> Envelope {
         var other = self
-        other.fields.handle = nil
-        other.fields.signature = nil
-        other.digest = Self.digest(of: other.fields, in: bytes, magic)
+        other.content = Content(fields, in: bytes, digest: Self.digest(of: fields, in: bytes, magic))
         return other
     }
 

@@ -58,13 +58,17 @@ enum FieldRules {
     static func check(iv: Bytes, of content: Content) throws(Rejection) {
         switch content {
         case .pipe:
-            guard iv.count == 16, iv.allSatisfy({ (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "|") }) else {
+            guard iv.count == 16, iv.withUnsafeBytes({ $0.allSatisfy(isPrintable) }) else {
                 throw Rejection(.iv, "this app requires an iv of 16 printable ASCII characters except |")
             }
         case .sealed:
             guard iv.count == 12 else { throw Rejection(.iv, "this app requires an iv of 12 bytes") }
         case .webPush: guard iv.isEmpty else { throw Rejection(.iv, "Web Push has no iv") }
         }
+    }
+
+    private static func isPrintable(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte <= 0x7E && byte != UInt8(ascii: "|")
     }
 
     static func check(ciphertext: Bytes, of content: Content) throws(Rejection) {

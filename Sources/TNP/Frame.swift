@@ -67,7 +67,7 @@ extension [UInt8] {
         append(type.rawValue)
         writePayload(&self)
         let length = UInt32(count - start - 4)
-        for index in 0..<4 { self[start + index] = UInt8(truncatingIfNeeded: length >> (24 - 8 * index)) }
+        withUnsafeMutableBytes { $0.storeBytes(of: length.bigEndian, toByteOffset: start, as: UInt32.self) }
     }
 }
 
@@ -94,7 +94,7 @@ public struct FrameDecoder: Sendable {
     /// Appends the next bytes of the stream.
     public mutating func append(_ bytes: RawSpan) {
         compact()
-        bytes.withUnsafeBytes { buffer.append(contentsOf: $0) }
+        bytes.withUnsafeBytes { buffer.append(copying: $0) }
     }
 
     /// Appends the next bytes of the stream.

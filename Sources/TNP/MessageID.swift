@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// A push service's id of a message. A UUID in lower case, such as Apple's ids, takes no memory of its own.
 package struct MessageID: Equatable, Sendable {
+    /// The two halves of a UUID.
+    struct UUID: Equatable {
+        let high, low: UInt64
+    }
+
     private enum Form: Equatable {
-        case uuid(UInt64, UInt64)
+        case uuid(UUID)
         case text(String)
     }
 
@@ -18,19 +25,27 @@ package struct MessageID: Equatable, Sendable {
     package init(_ text: String) {
         var text = text
         let uuid = text.withUTF8 { Self.uuid($0) }
-        form = uuid.map { .uuid($0, $1) } ?? .text(text)
+        form = uuid.map { .uuid($0) } ?? .text(text)
     }
 
     /// Parses an id; `nil` if it is too long or is not UTF-8.
     package init?(_ bytes: Bytes) {
         guard bytes.count <= Self.largestLength else { return nil }
         if let uuid = bytes.withUnsafeBufferPointer({ Self.uuid($0) }) {
-            form = .uuid(uuid.0, uuid.1)
+            form = .uuid(uuid)
         } else if let text = String(validating: bytes, as: UTF8.self) {
             form = .text(text)
         } else {
             return nil
         }
+    }
+
+    /// The id that is this UUID.
+    init(_ uuid: UUID) { form = .uuid(uuid) }
+
+    /// The id as a UUID; `nil` if it is something else.
+    var uuid: UUID? {
+        if case .uuid(let uuid) = form { uuid } else { nil }
     }
 
     /// The id as text.
@@ -60,17 +75,17 @@ package struct MessageID: Equatable, Sendable {
         case .uuid:
             withUnsafeTemporaryAllocation(byteCount: Self.uuidLength, alignment: 1) {
                 write(uuidTo: $0)
-                output.append(contentsOf: UnsafeRawBufferPointer($0))
+                output.append(copying: UnsafeRawBufferPointer($0))
             }
         }
     }
 
     private func write(uuidTo output: UnsafeMutableRawBufferPointer) {
-        guard case .uuid(let high, let low) = form else { return }
-        UUIDText.write(high, low, to: output)
+        guard let uuid else { return }
+        UUIDText.write(uuid.high, uuid.low, to: output)
     }
 
-    private static func uuid(_ text: UnsafeBufferPointer<UInt8>) -> (UInt64, UInt64)? {
+    private static func uuid(_ text: UnsafeBufferPointer<UInt8>) -> UUID? {
         guard text.count == uuidLength else { return nil }
         var (high, low): (UInt64, UInt64) = (0, 0)
         for index in 0..<uuidLength {
@@ -87,7 +102,7 @@ package struct MessageID: Equatable, Sendable {
             }
             if index < 19 { high = high << 4 | UInt64(digit) } else { low = low << 4 | UInt64(digit) }
         }
-        return (high, low)
+        return UUID(high: high, low: low)
     }
 }
 

@@ -35,16 +35,29 @@ public struct Outcome: Equatable, Sendable {
     /// Milliseconds that the sender waits before it sends again; 0 if unspecified.
     public var retryAfter: UInt32
     /// The provider's id of the message.
-    package var messageID: MessageID?
+    package var messageID: MessageID? {
+        get { uuid.map { MessageID($0) } ?? rare?.content.id }
+        set {
+            uuid = newValue?.uuid
+            let other = uuid == nil ? newValue : nil
+            if rare != nil || other != nil { setRare { $0.id = other } }
+        }
+    }
     /// The provider's id of the message, as text.
     public var providerID: String? {
         get { messageID?.text }
         set { messageID = newValue.map { MessageID($0) } }
     }
     /// One sentence for a person.
-    public var text: String?
+    public var text: String? {
+        get { rare?.content.text }
+        set { setRare { $0.text = newValue } }
+    }
     /// The Unix time in milliseconds since which the device token has been gone.
-    public var goneSince: UInt64?
+    public var goneSince: UInt64? {
+        get { rare?.content.goneSince }
+        set { setRare { $0.goneSince = newValue } }
+    }
     /// The number of submissions that this device token has left now.
     public var left: UInt32?
     /// Milliseconds until this device token has its full allowance again.
@@ -52,6 +65,33 @@ public struct Outcome: Equatable, Sendable {
     /// Whether the provider does not know the device token. Reason 303 alone does not imply this, because it also covers
     /// the token of another app. RESULT does not carry this flag.
     public var isTokenUnknown = false
+
+    /// ``messageID`` if it is a UUID, as Apple's ids are.
+    private var uuid: MessageID.UUID?
+    /// What few outcomes have; `nil` if this one has none of it. An object, so that the usual outcome holds no references
+    /// that each of its copies would count.
+    private var rare: Rare?
+
+    private final class Rare: Sendable, Equatable {
+        struct Content: Equatable {
+            /// ``messageID`` if it is not a UUID.
+            var id: MessageID?
+            var text: String?
+            var goneSince: UInt64?
+        }
+
+        let content: Content
+
+        init(_ content: Content) { self.content = content }
+
+        static func == (one: Rare, other: Rare) -> Bool { one.content == other.content }
+    }
+
+    private mutating func setRare(_ change: (inout Rare.Content) -> Void) {
+        var content = rare?.content ?? Rare.Content()
+        change(&content)
+        rare = content == Rare.Content() ? nil : Rare(content)
+    }
 
     /// Creates an outcome.
     /// - Parameters: as the properties of the same names.
@@ -62,11 +102,12 @@ public struct Outcome: Equatable, Sendable {
         self.kind = kind
         self.reason = reason
         self.retryAfter = retryAfter
-        messageID = providerID.map { MessageID($0) }
-        self.text = text
-        self.goneSince = goneSince
         self.left = left
         self.fullIn = fullIn
+        guard providerID != nil || text != nil || goneSince != nil else { return }
+        self.providerID = providerID
+        self.text = text
+        self.goneSince = goneSince
     }
 
     /// Returns DELIVERED with the provider's id of the message.
@@ -86,6 +127,11 @@ public struct Outcome: Equatable, Sendable {
     /// put another one behind the handle.
     /// - Parameter byHandle: whether the sender has used a handle.
     public func endsPairing(byHandle: Bool) -> Bool { kind == .gone && (!byHandle || reason == .unknownHandle) }
+
+    /// Whether the outcome says more than its kind, its reason and the provider's id.
+    package var hasDetails: Bool {
+        retryAfter != 0 || text != nil || goneSince != nil || left != nil || fullIn != nil || isTokenUnknown
+    }
 
     /// Whether no further outcome follows for the submission.
     public var isFinal: Bool { kind != .queued }

@@ -183,11 +183,13 @@ public struct SubmissionFields: Sendable, Redacted {
             app: place(.app) ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken,
             handle: place(.handle), iv: iv, ciphertext: ciphertext,
             collapseID: place(.collapseID), signature: try checkedSignature())
-        var envelope = try Envelope(
-            fields, of: payload, magic: magic, ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound,
-            format: format)
-        envelope.hops = hops
-        return Submission(request: request, envelope: envelope, acceptQueued: acceptQueued, proof: try checkedProof())
+        let proof = try checkedProof()
+        return Submission(
+            request: request,
+            envelope: try Envelope(
+                fields, of: payload, magic: magic, ttl: ttl ?? Envelope.maximumTTL, priority: urgency, sound: sound,
+                hops: hops, format: format),
+            acceptQueued: acceptQueued, proof: proof)
     }
 
     /// The magic and the place of the device token, which is appended to `payload` if a handle stands for it.

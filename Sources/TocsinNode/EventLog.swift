@@ -66,7 +66,6 @@ final class EventLog {
     /// Logs what delivery reports.
     func record(_ event: DispatchEvent) {
         switch event {
-        case .attempt(let route, let deviceToken, let result, _, _): attempt(route, deviceToken, result)
         case .serving, .recovered, .unprovenTokenRefused: break
         case .breaker(let route, let state, let answer): breaker(route, state, answer)
         case .tokenRefusalSurge(let route, true):
@@ -107,14 +106,16 @@ final class EventLog {
         }
     }
 
-    private func attempt(_ route: Route, _ deviceToken: Bytes, _ result: AttemptResult) {
+    /// Logs an attempt that has ended.
+    func record(_ attempt: EndedAttempt, _ result: AttemptResult) {
+        let route = attempt.route
         let source = result.disposition.failureSource
         let (level, message) = relayed.contains(route) ? Self.relayLine(for: result) : Self.line(for: source)
         guard level >= self.level else { return }
         guard level <= .debug || throttle.allows("\(route) \(result.answer)", at: .now) else { return }
         var metadata: Logger.Metadata = [
             "route": "\(route)", "answer": "\(result.answer)", "outcome": "\(result.outcome.kind)",
-            "phone": "\(pseudonyms.name(of: deviceToken, at: UnixTime.now))",
+            "phone": "\(pseudonyms.name(of: attempt.deviceToken, at: UnixTime.now))",
         ]
         metadata["detail"] = result.detail.map { "\($0)" }
         // Apple answers no request if the certificate has expired; the TLS handshake may fail, as in an outage.

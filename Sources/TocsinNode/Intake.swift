@@ -206,13 +206,13 @@ final class Intake: OutcomeReceiver {
 
     func finished(_ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact) {
         let place = Slab<WaitingSubmission>.Handle(rawValue: reply.number)
-        let submission = waiting[place]
-        let connection = senders?.connection(submission.connection)
         guard outcome.isFinal else {
-            connection?.finished(submission.request, outcome)
+            let request = waiting[place].request
+            senders?.connection(waiting[place].connection)?.finished(request, outcome)
             return
         }
-        waiting.remove(place)
+        guard let submission = waiting.remove(place) else { return }
+        let connection = senders?.connection(submission.connection)
         if let route = submission.route {
             metrics.answered(outcome, of: route, at: submission.senderProtocol.rawValue)
         }

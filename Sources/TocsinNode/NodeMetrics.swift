@@ -238,16 +238,6 @@ final class NodeMetrics {
     func count(_ event: DispatchEvent) {
         switch event {
         case .serving(let route): show(.closed, of: route)
-        case .attempt(let route, _, let result, let waited, let took):
-            let metrics = metrics(of: route)
-            metrics.answers.value(
-                result.answer,
-                orInsert: registry.counter(
-                    "tocsin_provider_results_total", provider(of: route) + [("reason", result.answer)])
-            ).increment()
-            record(waited, in: .queue)
-            record(took, in: .provider)
-            metrics.duration.record(took)
         case .recovered(let envelope, let app, let outcome):
             answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
         case .unprovenTokenRefused, .spoolShortage: break
@@ -258,6 +248,19 @@ final class NodeMetrics {
         case .spoolRefused: spoolFailures.increment()
         case .spoolUnreadable(let count): set("tocsin_spool_unreadable", count)
         }
+    }
+
+    /// Counts an attempt that has ended.
+    func count(_ attempt: EndedAttempt, _ result: AttemptResult) {
+        let metrics = metrics(of: attempt.route)
+        metrics.answers.value(
+            result.answer,
+            orInsert: registry.counter(
+                "tocsin_provider_results_total", provider(of: attempt.route) + [("reason", result.answer)])
+        ).increment()
+        record(attempt.waited, in: .queue)
+        record(attempt.took, in: .provider)
+        metrics.duration.record(attempt.took)
     }
 
     /// Counts a final outcome.

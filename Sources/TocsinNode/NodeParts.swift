@@ -341,6 +341,11 @@ final class NodeParts: DispatchObserver {
         log.record(event)
     }
 
+    func observe(_ attempt: EndedAttempt, _ result: AttemptResult) {
+        metrics.count(attempt, result)
+        log.record(attempt, result)
+    }
+
     /// Does the work of each second, except saving what is known about device tokens.
     func secondPassed() {
         dispatch.expireWaiting()

@@ -32,8 +32,7 @@ struct PushRequestGenerator {
         headers.append(":method", "POST")
         headers.append(":scheme", "https")
         headers.append(":authority", authority)
-        pathField = headers.fields.count
-        headers.append(":path", "", indexing: .never)
+        pathField = headers.reserve(":path", indexing: .never)
         for (name, value) in Self.fixedHeaders { headers.append(name, value) }
         sharedHeaders = headers
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import Simulator
 import Testing
 
@@ -29,11 +30,12 @@ import Testing
 
     @Test func `Base64 round-trips every length`() throws {
         for length in 0...100 {
-            let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length) }
+            let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length * 11) }
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
             #expect(Base64.encode(bytes).count == Base64.encodedCount(length))
             #expect(Base64.decodeURLSafe(Base64.encodeURLSafe(bytes)) == bytes)
             #expect(Base64.encode(bytes.lazy.map { $0 }) == Base64.encode(bytes))
+            #expect(Base64.encode(bytes) == Array(Data(bytes).base64EncodedString().utf8))
         }
         #expect(String(decoding: Base64.encode([0xFB, 0xFF, 0xFE]), as: UTF8.self) == "+//+")
         #expect(String(decoding: Base64.encodeURLSafe([0xFB, 0xFF, 0xFE, 1]), as: UTF8.self) == "-__-AQ")

@@ -226,7 +226,7 @@ final class DeliveryCoreModel {
         // While the spool looks it up, the outcome that the cluster knows is not told yet.
         let wasDelivered = isRemembered(envelope.digest) && core.byDigest[envelope.digest]?.knownOutcome == nil
         let arrival = core.arrival(
-            of: envelope, app: draft.app, acceptsQueued: acceptsQueued, at: clock, check: { _ in nil })
+            of: envelope, app: draft.app, acceptsQueued: acceptsQueued, at: clock, check: { _, _ in nil })
         switch arrival {
         case .refused(let outcome):
             tell(reply, outcome, .notContacted)

@@ -29,9 +29,9 @@ import Testing
         let found = try request(envelope).headers.all.map { "\($0.name): \($0.value)" }
         let wanted = [
             ":method: POST", ":scheme: https", ":authority: 127.0.0.1:2197", ":path: /3/device/\(deviceToken)",
-            "apns-topic: org.example.app", "apns-push-type: alert", "authorization: bearer a.b.c",
+            "apns-topic: org.example.app", "apns-push-type: alert",
             "apns-id: \(String(decoding: envelope.apnsID, as: UTF8.self))", "apns-collapse-id: trade-29384203",
-            "apns-expiration: 1700000060", "apns-priority: 10",
+            "apns-expiration: 1700000060", "apns-priority: 10", "authorization: bearer a.b.c",
         ]
         #expect(found == wanted)
     }

@@ -21,10 +21,11 @@ import Testing
         registry.value("tocsin_breaker_state", labels: labels.merging(["state": state.rawValue]) { $1 })
     }
 
-    private func attempt(_ route: Route, _ answer: String = "accepted") -> DispatchEvent {
-        let attemptResult = AttemptResult(.delivered(id: "x"), disposition: .delivered, answer: answer)
-        return .attempt(
-            route, deviceToken: [1, 2, 3], attemptResult, waited: .milliseconds(2), took: .milliseconds(300))
+    private func countAttempt(_ route: Route, _ answer: String = "accepted", in metrics: NodeMetrics) {
+        metrics.count(
+            EndedAttempt(
+                route: route, deviceToken: [1, 2, 3], waited: .milliseconds(2), took: .milliseconds(300)),
+            AttemptResult(.delivered(id: "x"), disposition: .delivered, answer: answer))
     }
 
     /// Expects that the registry has dropped no metric.
@@ -90,9 +91,9 @@ import Testing
 
     @Test func `attempts are counted by the push service's answer, with durations`() {
         let metrics = NodeMetrics(registry)
-        for _ in 0..<3 { metrics.count(attempt(route)) }
-        metrics.count(attempt(Route(app: "bisq", magic: .android), "UNREGISTERED"))
-        metrics.count(attempt(Route(app: "bisq", magic: .iOSDev), "BadDeviceToken"))
+        for _ in 0..<3 { countAttempt(route, in: metrics) }
+        countAttempt(Route(app: "bisq", magic: .android), "UNREGISTERED", in: metrics)
+        countAttempt(Route(app: "bisq", magic: .iOSDev), "BadDeviceToken", in: metrics)
         let name = "tocsin_provider_results_total"
         for (provider, environment, reason, count) in [
             ("apns", "production", "accepted", 3.0), ("apns", "development", "BadDeviceToken", 1),
@@ -128,7 +129,7 @@ import Testing
         for number in 0..<1000 {
             let route = Route(app: "app\(number)", magic: .android)
             metrics.count(.serving(route))
-            metrics.count(attempt(route))
+            countAttempt(route, in: metrics)
             metrics.count(.tokenRefusalSurge(route, isActive: true))
             metrics.answered(.delivered(), of: route, at: "tnp")
             metrics.forget(route)

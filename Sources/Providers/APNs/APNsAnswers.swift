@@ -76,9 +76,9 @@ package enum APNsAnswers {
     /// Classifies an answer by the table.
     package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200 {
-            var result = Disposition.delivered.attemptResult(answer: "accepted")
-            result.outcome.messageID = response.headers["apns-id"].flatMap { MessageID($0) }
-            return result
+            var outcome = Outcome(.delivered)
+            outcome.messageID = response.headers["apns-id"].flatMap { MessageID($0) }
+            return AttemptResult(outcome, disposition: .delivered, answer: "accepted")
         }
         // {"reason":"Unregistered","timestamp":1700000000000}
         struct Body: Decodable {

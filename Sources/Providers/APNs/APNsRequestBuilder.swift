@@ -70,9 +70,10 @@ package struct APNsRequestBuilder: Sendable {
 
     private let format: EnvelopeFormat
     private let messageMagic: [UInt8]
-    /// The fields that all requests share, and `:path` without a value.
+    /// The fields of all requests; those of ``ownFields`` have no value.
     private let sharedHeaders: HeaderBlock
-    private let pathField: Int
+    /// The indices of the fields whose values differ between requests.
+    private let ownFields: (path: Int, id: Int, collapseID: Int, expiration: Int, priority: Int)
     /// The payload up to the envelope, indexed by ``Flags``.
     private let payloadStarts: [[UInt8]]
     private let contentAvailable: APNsProfile.FlagRule
@@ -85,10 +86,15 @@ package struct APNsRequestBuilder: Sendable {
         format = profile.format
         messageMagic = Array(profile.messageMagic.utf8)
         var headers = HeaderBlock(postTo: authority)
-        pathField = headers.fields.count
-        headers.append(":path", "", indexing: .never)
+        let path = headers.reserve(":path", indexing: .never)
         headers.append("apns-topic", profile.topic)
         headers.append("apns-push-type", "alert")
+        ownFields = (
+            path, headers.reserve("apns-id", indexing: .firstOnly),
+            headers.reserve("apns-collapse-id", indexing: .firstOnly),
+            headers.reserve("apns-expiration", indexing: .firstOnly),
+            headers.reserve("apns-priority", indexing: .allowed)
+        )
         sharedHeaders = headers
         contentAvailable = profile.contentAvailable
         mutableContent = profile.mutableContent
@@ -154,22 +160,20 @@ package struct APNsRequestBuilder: Sendable {
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &request.body)
         request.body.append(copying: Self.payloadEnd)
         request.headers.start(with: sharedHeaders)
-        request.headers.setValue(ofField: pathField) {
-            $0.append(copying: Self.path)
-            $0 += envelope.deviceToken
+        request.headers.setValue(ofField: ownFields.path) {
+            $0.append(copying: "/3/device/")
+            $0.append(copying: envelope.deviceToken)
+        }
+        request.headers.setValue(ofField: ownFields.id) { envelope.appendAPNsID(to: &$0) }
+        request.headers.setValue(ofField: ownFields.collapseID) { envelope.appendCollapseID(to: &$0) }
+        request.headers.setValue(ofField: ownFields.expiration) {
+            $0.append(decimal: UInt64(max(0, expiry.epochSeconds)))
+        }
+        request.headers.setValue(ofField: ownFields.priority) {
+            $0.append(copying: envelope.priority == .immediate ? "10" : "5")
         }
         if let authorization {
             request.headers.append("authorization", indexing: .never) { $0.append(copying: authorization) }
         }
-        request.headers.append("apns-id", indexing: .firstOnly) { envelope.appendAPNsID(to: &$0) }
-        request.headers.append("apns-collapse-id", indexing: .firstOnly) { envelope.appendCollapseID(to: &$0) }
-        request.headers.append("apns-expiration", indexing: .firstOnly) {
-            $0.append(decimal: UInt64(max(0, expiry.epochSeconds)))
-        }
-        request.headers.append("apns-priority", indexing: .allowed) {
-            $0 += (envelope.priority == .immediate ? "10" : "5").utf8
-        }
     }
-
-    private static let path = Array("/3/device/".utf8)
 }

@@ -5,7 +5,9 @@ import HTTP2
 extension HeaderBlock {
     /// Appends a field whose name is only known at run time; it must be in lower case.
     package mutating func append(_ name: String, _ value: String) {
-        Array(name.utf8).withUnsafeBufferPointer { append($0, value.utf8) }
+        Array(name.utf8).withUnsafeBufferPointer { name in
+            Array(value.utf8).withUnsafeBufferPointer { append(name, $0) }
+        }
     }
 
     /// All fields as text.

@@ -41,6 +41,7 @@ package struct HeaderBlock: Sendable, Redacted {
 
     /// Removes all fields; keeps the memory.
     package mutating func removeAll() {
+        guard !fields.isEmpty else { return }
         bytes.removeAll(keepingCapacity: true)
         fields.removeAll(keepingCapacity: true)
     }

@@ -36,7 +36,7 @@ package struct Response: Sendable, Redacted {
     mutating func removeAll() {
         status = 0
         headers.removeAll()
-        body.removeAll(keepingCapacity: true)
+        if !body.isEmpty { body.removeAll(keepingCapacity: true) }
     }
 }
 

@@ -151,6 +151,7 @@ public struct SubmissionFields: Sendable, Redacted {
         }
     }
 
+    @inline(__always)
     private func place(_ tag: Tag) -> ByteRange? { places.span[tag.position] }
 
     private func field(_ tag: Tag) -> Bytes? { place(tag).map { payload[$0.range] } }

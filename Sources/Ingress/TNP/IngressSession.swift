@@ -79,16 +79,25 @@ package struct IngressSession {
         case over
     }
 
+    /// The number of a request, hashed by one multiplication (Knuth, The Art of Computer Programming, volume 3, §6.4)
+    /// in place of SipHash. A sender that chooses numbers with equal hashes makes a search longer, by at most
+    /// ``Rules/maximumInFlight`` steps.
+    private struct RequestNumber: Hashable {
+        let value: UInt32
+        init(_ value: UInt32) { self.value = value }
+        func _rawHashValue(seed: Int) -> Int { Int(value) &* 0x1E37_79B9_7F4A_7C15 ^ seed }
+    }
+
     private let rules: Rules
     private var phase: Phase
     private var proxyLine = ProxyLineDecoder()
     private var decoder = FrameDecoder(maximumLength: Frame.maximumLengthBeforeWelcome)
     /// Submissions without a final result.
-    private var inFlight: Set<UInt32> = []
+    private var inFlight: Set<RequestNumber> = []
     /// The part of ``inFlight`` that are requests of handles' owners, which REGISTERED answers.
-    private var aboutHandles: Set<UInt32> = []
+    private var aboutHandles: Set<RequestNumber> = []
     /// The part of ``inFlight`` that is stored durably. The sender has received QUEUED, so the connection may close.
-    private var queued: Set<UInt32> = []
+    private var queued: Set<RequestNumber> = []
     /// The time of the last frame or the last final result, whichever is later.
     private var idleSince: MonotonicTime
     /// Excess submissions since the last accepted one: after GOAWAY, or above ``Rules/maximumInFlight``.
@@ -172,13 +181,13 @@ package struct IngressSession {
     /// Reports the outcome of a submission.
     mutating func finished(_ request: UInt32, _ outcome: Outcome, now: MonotonicTime, _ effects: inout Effects) {
         guard phase != .over else { return }
-        if !aboutHandles.isEmpty, aboutHandles.remove(request) != nil {
+        if !aboutHandles.isEmpty, aboutHandles.remove(RequestNumber(request)) != nil {
             effects.output.append(HandleResult(request: request, outcome: outcome))
         } else {
             effects.output.append(SubmissionResult(request: request, outcome: outcome))
         }
         guard outcome.isFinal else {
-            queued.insert(request)
+            queued.insert(RequestNumber(request))
             return endIfDone(&effects)
         }
         ended(request, now, &effects)
@@ -187,14 +196,14 @@ package struct IngressSession {
     /// Reports that the request of a handle's owner was accepted.
     mutating func registered(_ request: UInt32, _ handle: Handle, now: MonotonicTime, _ effects: inout Effects) {
         guard phase != .over else { return }
-        aboutHandles.remove(request)
+        aboutHandles.remove(RequestNumber(request))
         effects.output.append(HandleResult(request: request, outcome: .delivered(), handle: handle))
         ended(request, now, &effects)
     }
 
     private mutating func ended(_ request: UInt32, _ now: MonotonicTime, _ effects: inout Effects) {
-        inFlight.remove(request)
-        if !queued.isEmpty { queued.remove(request) }
+        inFlight.remove(RequestNumber(request))
+        if !queued.isEmpty { queued.remove(RequestNumber(request)) }
         idleSince = max(idleSince, now)
         endIfDone(&effects)
     }
@@ -333,7 +342,7 @@ package struct IngressSession {
     private mutating func refusal(
         of request: UInt32, right: Site.Right, _ now: MonotonicTime, _ effects: inout Effects
     ) throws(ProtocolError) -> Outcome? {
-        guard !inFlight.contains(request) else {
+        guard !inFlight.contains(RequestNumber(request)) else {
             throw ProtocolError(code: .protocolError, text: "received a request number that is still in flight")
         }
         guard phase == .identified else {
@@ -390,7 +399,7 @@ package struct IngressSession {
         do {
             effects.handleRequests.append(try fields.checked())
             take(request)
-            aboutHandles.insert(request)
+            aboutHandles.insert(RequestNumber(request))
         } catch {
             effects.violations += 1
             answer(error.outcome)
@@ -398,7 +407,7 @@ package struct IngressSession {
     }
 
     private mutating func take(_ request: UInt32) {
-        inFlight.insert(request)
+        inFlight.insert(RequestNumber(request))
         excess = 0
     }
 

@@ -18,7 +18,7 @@ package protocol ResponseReceiver: AnyObject {
 ///
 /// The frames of one turn of the loop go out in one write. A ``ConnectionWatch`` detects a connection that looks open
 /// but is dead.
-final class ClientConnection: SessionEvents {
+final class ClientConnection: SessionHandler {
     /// What the upstream learns of a connection, on the connection's loop.
     enum Event {
         /// The server allows this many concurrent streams (RFC 9113 §6.5.2).
@@ -103,6 +103,7 @@ final class ClientConnection: SessionEvents {
         self.number = number
         self.owner = owner
         loop = stream.loop
+        super.init()
         session = Session(
             stream, isServer: false,
             settings: [
@@ -110,7 +111,7 @@ final class ClientConnection: SessionEvents {
                 nghttp2_settings_entry(
                     settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
                     value: UInt32(Self.largestResponseHeaders)),
-            ], events: self)
+            ], handler: self)
         sweep = Timer(on: loop) { [unowned self] in sweepNow() }
     }
 
@@ -238,15 +239,14 @@ final class ClientConnection: SessionEvents {
         session.reset(slots[slot].stream, code: NGHTTP2_CANCEL.rawValue)
     }
 
-    // MARK: SessionEvents
+    // MARK: Events of the session
 
-    func session(began stream: Int32) {}
+    override func sessionShouldAcceptFrame() -> Bool { budget.frame(session.lastReceived) }
 
-    func sessionShouldAcceptFrame() -> Bool { budget.frame(session.lastReceived) }
+    override func sessionShouldAccept(bytes: Int) -> Bool { budget.bytes(bytes, session.lastReceived) }
 
-    func sessionShouldAccept(bytes: Int) -> Bool { budget.bytes(bytes, session.lastReceived) }
-
-    func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
+    override func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    {
         if name.first == UInt8(ascii: ":") {
             // nghttp2 has checked that this is :status with three digits.
             let status = value.reduce(0) { $0 * 10 + Int($1) - 48 }
@@ -262,7 +262,7 @@ final class ClientConnection: SessionEvents {
         return true
     }
 
-    func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
+    override func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
         guard slots[slot].response.body.count + data.count <= Self.largestResponse else {
             let wasReset = slots[slot].isReset
             slots[slot].isReset = true
@@ -273,7 +273,7 @@ final class ClientConnection: SessionEvents {
         return true
     }
 
-    func session(endOf stream: Int32, slot: Int) {
+    override func session(endOf stream: Int32, slot: Int) {
         watch.responseCompleted(session.lastReceived)
         budget.responseCompleted(bytes: slots[slot].response.body.count)
         // The response ended before the request body: cancel the rest.
@@ -281,9 +281,9 @@ final class ClientConnection: SessionEvents {
         finish(slot, .success(slots[slot].response))
     }
 
-    func session(sentHeadersOf slot: Int) { slots[slot].isSent = true }
+    override func session(sentHeadersOf slot: Int) { slots[slot].isSent = true }
 
-    func session(closed stream: Int32, slot: Int, code: UInt32) {
+    override func session(closed stream: Int32, slot: Int, code: UInt32) {
         if code == NGHTTP2_REFUSED_STREAM.rawValue {
             // nghttp2 also reports this for streams above the last one of GOAWAY (RFC 9113 §8.7).
             finish(slot, .failure(.notProcessed(isGoingAway ? .goAway : .reset(code: code))), freeing: true)
@@ -292,7 +292,7 @@ final class ClientConnection: SessionEvents {
         }
     }
 
-    func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {
+    override func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {
         isGoingAway = true
         owner.take(.goingAway, of: self)
         // Requests that nghttp2 still queues would have to wait until a stream ends.
@@ -303,9 +303,9 @@ final class ClientConnection: SessionEvents {
         endIfLeft()
     }
 
-    func sessionGotSettings() { owner.take(.allows(streams: session.peerStreamLimit), of: self) }
+    override func sessionGotSettings() { owner.take(.allows(streams: session.peerStreamLimit), of: self) }
 
-    func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
+    override func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
         let start = slots[slot].bodySent
         let count = min(buffer.count, slots[slot].body.count - start)
         slots[slot].body.withUnsafeBufferPointer {
@@ -315,7 +315,7 @@ final class ClientConnection: SessionEvents {
         return (count, slots[slot].bodySent == slots[slot].body.count)
     }
 
-    func sessionEnded(_ reason: String) {
+    override func sessionEnded(_ reason: String) {
         guard endReason == nil else { return }
         endReason = reason
         sweep = nil

@@ -5,45 +5,44 @@ import Cryptography
 import EventLoop
 import Time
 
-/// Receives the events of a session.
-package protocol SessionEvents: AnyObject {
+/// Handles the events of a session; a subclass overrides what it needs. A class, because a call of a protocol's method
+/// counts a reference, several times a request; see ``Session``.
+open class SessionHandler {
+    /// Creates a handler.
+    public init() {}
+
     /// A header block begins on this stream.
-    func session(began stream: Int32)
+    open func session(began stream: Int32) {}
     /// A header field arrived.
     /// - Returns: `false` to reset the stream.
-    func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    open func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
+        true
+    }
     /// Body bytes arrived.
     /// - Returns: `false` to cancel the stream.
-    func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    open func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool { true }
     /// The peer has sent everything on this stream.
-    func session(endOf stream: Int32, slot: Int)
+    open func session(endOf stream: Int32, slot: Int) {}
     /// The header block of this slot was sent.
-    func session(sentHeadersOf slot: Int)
+    open func session(sentHeadersOf slot: Int) {}
     /// The stream closed, with this error code.
-    func session(closed stream: Int32, slot: Int, code: UInt32)
+    open func session(closed stream: Int32, slot: Int, code: UInt32) {}
     /// The peer sent GOAWAY.
-    func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8])
+    open func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {}
     /// Writes the next bytes of a body to `buffer`: returns how many, and whether the body ends with them.
-    func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)
+    open func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
+        (0, true)
+    }
     /// The session has ended, for this reason.
-    func sessionEnded(_ reason: String)
+    open func sessionEnded(_ reason: String) {}
     /// The peer has sent SETTINGS, and they are now in effect.
-    func sessionGotSettings()
+    open func sessionGotSettings() {}
     /// A frame from the peer begins.
     /// - Returns: `false` to close the connection because of too many frames.
-    func sessionShouldAcceptFrame() -> Bool
+    open func sessionShouldAcceptFrame() -> Bool { true }
     /// This many bytes have arrived from the peer.
     /// - Returns: `false` to close the connection because of too many bytes.
-    func sessionShouldAccept(bytes: Int) -> Bool
-}
-
-extension SessionEvents {
-    /// Does nothing by default.
-    package func sessionGotSettings() {}
-    /// Accepts every frame by default.
-    package func sessionShouldAcceptFrame() -> Bool { true }
-    /// Accepts any number of bytes by default.
-    package func sessionShouldAccept(bytes: Int) -> Bool { true }
+    open func sessionShouldAccept(bytes: Int) -> Bool { true }
 }
 
 /// The nghttp2 state of one connection, on a stream. Received bytes go in as they arrive; output is gathered and
@@ -57,9 +56,9 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package let stream: ByteStream
     /// nghttp2's state.
     package private(set) var handle: OpaquePointer?
-    /// Unsafe, because a checked reference costs a retain for each frame and each header field. Its owner closes the
+    /// Unmanaged, because another reference costs a retain for each frame and each header field. Its owner closes the
     /// stream when it goes; after that, nothing here uses it.
-    private unowned(unsafe) let events: any SessionEvents
+    private let handler: Unmanaged<SessionHandler>
     private var gathered: [UInt8] = []
     private var flushScheduled = false
     /// Whether the peer has sent too many frames.
@@ -71,10 +70,10 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     private(set) var lastReceived = MonotonicTime.now
 
     /// Starts a session on an open stream with these SETTINGS.
-    /// - Parameter events: receives the session's events; not retained.
-    package init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], events: any SessionEvents) {
+    /// - Parameter handler: receives the session's events; not retained.
+    package init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], handler: SessionHandler) {
         self.stream = stream
-        self.events = events
+        self.handler = .passUnretained(handler)
         gathered.reserveCapacity(Self.writeSize)
         var options: OpaquePointer?
         nghttp2_option_new(&options)
@@ -108,7 +107,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     private func flush() {
-        // The loop may call turnEnded() after `events` has been released.
+        // The loop may call turnEnded() after the handler has been released.
         guard stream.endReason == nil else { return }
         while stream.unsent < ByteStream.highWater {
             var data: UnsafePointer<UInt8>?
@@ -123,7 +122,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         writeGathered()
         if stream.isOpen, nghttp2_session_want_read(handle) == 0, nghttp2_session_want_write(handle) == 0 {
             stream.finish()
-            events.sessionEnded("connection closed after GOAWAY")
+            tell { $0.sessionEnded("connection closed after GOAWAY") }
         }
     }
 
@@ -162,14 +161,16 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         }
         isReading = false
         guard taken >= 0 else { return fail(isFlooded ? Self.flood : "HTTP/2 error: \(Session.reason(taken))") }
-        guard events.sessionShouldAccept(bytes: bytes.byteCount) else { return fail(Self.flood) }
+        guard tell({ $0.sessionShouldAccept(bytes: bytes.byteCount) }) else { return fail(Self.flood) }
         if isTerminating { terminate() }
         scheduleFlush()
     }
 
     package func streamDrained(_ stream: ByteStream) { scheduleFlush() }
 
-    package func stream(_ stream: ByteStream, ended reason: StreamError) { events.sessionEnded(reason.description) }
+    package func stream(_ stream: ByteStream, ended reason: StreamError) {
+        tell { $0.sessionEnded(reason.description) }
+    }
 
     private func received(_ frame: nghttp2_frame) {
         let header = frame.hd
@@ -177,14 +178,13 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
             guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0, let slot = slot(of: header.stream_id)
             else { return }
-            events.session(endOf: header.stream_id, slot: slot)
+            tell { $0.session(endOf: header.stream_id, slot: slot) }
         case NGHTTP2_SETTINGS.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0:
-            events.sessionGotSettings()
+            tell { $0.sessionGotSettings() }
         case NGHTTP2_GOAWAY.rawValue:
             let goAway = frame.goaway
-            events.session(
-                goAway: goAway.last_stream_id, code: goAway.error_code,
-                debugData: Array(UnsafeBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)))
+            let debugData = Array(UnsafeBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len))
+            tell { $0.session(goAway: goAway.last_stream_id, code: goAway.error_code, debugData: debugData) }
         default: break
         }
     }
@@ -193,14 +193,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     func fail(_ reason: String) {
         guard stream.isOpen else { return }
         stream.finish()
-        events.sessionEnded(reason)
+        tell { $0.sessionEnded(reason) }
     }
 
     /// Ends the connection to a peer that does not respond: what it has not received, it never receives.
     func abort(_ reason: String) {
         guard stream.isOpen else { return }
         stream.abort()
-        events.sessionEnded(reason)
+        tell { $0.sessionEnded(reason) }
     }
 
     // MARK: nghttp2
@@ -221,6 +221,10 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     static func reason(_ code: Int) -> String { String(cString: nghttp2_strerror(Int32(code))) }
+
+    /// Calls `body` with the handler, which it does not retain.
+    @inline(__always)
+    private func tell<Result>(_ body: (SessionHandler) -> Result) -> Result { handler._withUnsafeGuaranteedRef(body) }
 
     /// Calls `body` with the session of a callback. Not retained: whoever feeds nghttp2 holds the session meanwhile.
     private static func with<Result>(_ user: UnsafeMutableRawPointer?, _ body: (Session) -> Result) -> Result {
@@ -274,7 +278,9 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             read_callback: { _, _, buffer, length, flags, source, user in
                 let slot = Int(bitPattern: source!.pointee.ptr) - 1
                 let (count, isLast) = Session.with(user) {
-                    $0.events.session(fill: UnsafeMutableBufferPointer(start: buffer, count: length), slot: slot)
+                    $0.tell {
+                        $0.session(fill: UnsafeMutableBufferPointer(start: buffer, count: length), slot: slot)
+                    }
                 }
                 if isLast { flags!.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
                 return count
@@ -287,28 +293,31 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         nghttp2_session_callbacks_new(&callbacks)
         nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in
             Session.with(user) { session in
-                if session.events.sessionShouldAcceptFrame() { return 0 }
+                if session.tell({ $0.sessionShouldAcceptFrame() }) { return 0 }
                 session.isFlooded = true
                 return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
             }
         }
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
-            Session.with(user) { $0.events.session(began: frame!.pointee.hd.stream_id) }
+            Session.with(user) { $0.tell { $0.session(began: frame!.pointee.hd.stream_id) } }
             return 0
         }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {
             _, frame, name, nameLength, value, valueLength, _, user in
             var goesOn = true
             Session.with(user, frame!.pointee.hd.stream_id) { session, slot in
-                goesOn = session.events.session(
-                    header: UnsafeBufferPointer(start: name, count: nameLength),
-                    value: UnsafeBufferPointer(start: value, count: valueLength), slot: slot)
+                goesOn = session.tell {
+                    $0.session(
+                        header: UnsafeBufferPointer(start: name, count: nameLength),
+                        value: UnsafeBufferPointer(start: value, count: valueLength), slot: slot)
+                }
             }
             return goesOn ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, data, length, user in
             Session.with(user, stream) { session, slot in
-                if !session.events.session(data: UnsafeBufferPointer(start: data, count: length), slot: slot) {
+                let bytes = UnsafeBufferPointer(start: data, count: length)
+                if !session.tell({ $0.session(data: bytes, slot: slot) }) {
                     session.reset(stream, code: NGHTTP2_CANCEL.rawValue)
                 }
             }
@@ -320,11 +329,15 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         }
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
             guard UInt32(frame!.pointee.hd.type) == NGHTTP2_HEADERS.rawValue else { return 0 }
-            Session.with(user, frame!.pointee.hd.stream_id) { $0.events.session(sentHeadersOf: $1) }
+            Session.with(user, frame!.pointee.hd.stream_id) { session, slot in
+                session.tell { $0.session(sentHeadersOf: slot) }
+            }
             return 0
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, user in
-            Session.with(user, stream) { $0.events.session(closed: stream, slot: $1, code: code) }
+            Session.with(user, stream) { session, slot in
+                session.tell { $0.session(closed: stream, slot: slot, code: code) }
+            }
             return 0
         }
         return callbacks

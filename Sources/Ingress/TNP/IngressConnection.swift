@@ -64,18 +64,19 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
         guard !isClosed else { return }
         let host = host
+        let scratch = host.scratch
         // An outcome may come at once, while the submissions of the outer call are being delivered.
-        var effects = host.scratch.effects.take() ?? IngressSession.Effects()
-        if output.isEmpty { output = host.scratch.takeBuffer() }
+        var effects = scratch.effects.take() ?? IngressSession.Effects()
+        if output.isEmpty { output = scratch.takeBuffer() }
         swap(&output, &effects.output)
         let deadline = Self.handle(event, in: &session, &effects)
         swap(&output, &effects.output)
         defer {
             effects.removeAll()
-            host.scratch.effects = effects
+            scratch.effects = effects
         }
         if output.isEmpty {
-            host.scratch.keep(&output)
+            scratch.keep(&output)
         } else if !flushScheduled {
             flushScheduled = true
             stream.loop.atEndOfTurn(self)

@@ -6,7 +6,7 @@ import EventLoop
 import HTTP2
 
 /// The server's side of one HTTP/2 connection.
-package final class ServerConnection: SessionEvents, TurnEndHandler {
+package final class ServerConnection: SessionHandler, TurnEndHandler {
     private struct Slot {
         var headers = HeaderBlock()
         var body: [UInt8] = []
@@ -42,7 +42,8 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         self.limits = limits
         self.handler = handler
         self.ended = ended
-        session = Session(serving: stream, concurrentStreams: limits.concurrentStreams, events: self)
+        super.init()
+        session = Session(serving: stream, concurrentStreams: limits.concurrentStreams, handler: self)
     }
 
     deinit { session.stream.close() }
@@ -123,9 +124,9 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         handler.connectionEnded(self)
     }
 
-    // MARK: SessionEvents
+    // MARK: Events of the session
 
-    package func session(began stream: Int32) {
+    override package func session(began stream: Int32) {
         // Trailers also begin a header block, but no new stream.
         guard slotOfStream[stream] == nil else { return }
         newestStream = max(newestStream, stream)
@@ -135,14 +136,15 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         session.setSlot(slot, of: stream)
     }
 
-    package func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool
+    override package func session(header name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>, slot: Int)
+        -> Bool
     {
         guard slots[slot].headers.bytes.count + name.count + value.count <= Self.largestHeaders else { return false }
         slots[slot].headers.append(name, value)
         return true
     }
 
-    package func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
+    override package func session(data: UnsafeBufferPointer<UInt8>, slot: Int) -> Bool {
         if slots[slot].body.count + data.count > limits.largestBody {
             slots[slot].isTooLarge = true
         } else {
@@ -151,32 +153,30 @@ package final class ServerConnection: SessionEvents, TurnEndHandler {
         return true
     }
 
-    package func session(endOf stream: Int32, slot: Int) {
+    override package func session(endOf stream: Int32, slot: Int) {
         guard !isDetached, stream <= lastStream else { return }
         let request = ServerRequest(
             stream: stream, headers: slots[slot].headers, body: slots[slot].body, isTooLarge: slots[slot].isTooLarge)
         handler.handle(request, on: self)
     }
 
-    package func session(sentHeadersOf slot: Int) {}
-
-    package func session(closed stream: Int32, slot: Int, code: UInt32) {
+    override package func session(closed stream: Int32, slot: Int, code: UInt32) {
         slotOfStream[stream] = nil
         slots[slot] = Slot()
         free.append(slot)
         if !isDetached { handler.streamClosed(stream, code: code, on: self) }
     }
 
-    package func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {}
-
-    package func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
+    override package func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (
+        count: Int, isLast: Bool
+    ) {
         let rest = slots[slot].answer[slots[slot].answerSent...].prefix(buffer.count)
         _ = buffer.update(fromContentsOf: rest)
         slots[slot].answerSent += rest.count
         return (rest.count, slots[slot].answerSent == slots[slot].answer.count)
     }
 
-    package func sessionEnded(_ reason: String) {
+    override package func sessionEnded(_ reason: String) {
         guard !isOver else { return }
         isOver = true
         detachHandler()

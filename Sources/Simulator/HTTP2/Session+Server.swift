@@ -8,8 +8,8 @@ import HTTP2
 extension Session {
     /// A session that serves a client.
     /// - Parameter concurrentStreams: SETTINGS_MAX_CONCURRENT_STREAMS.
-    convenience init(serving stream: ByteStream, concurrentStreams: UInt32, events: any SessionEvents) {
-        self.init(stream, isServer: true, settings: [Self.setting(concurrentStreams)], events: events)
+    convenience init(serving stream: ByteStream, concurrentStreams: UInt32, handler: SessionHandler) {
+        self.init(stream, isServer: true, settings: [Self.setting(concurrentStreams)], handler: handler)
     }
 
     /// Assigns a slot to a stream; events of the stream then report the slot.
@@ -17,7 +17,7 @@ extension Session {
         nghttp2_session_set_stream_user_data(handle, stream, Session.pointer(slot))
     }
 
-    /// Sends response headers, then the body that ``SessionEvents`` supplies for this slot.
+    /// Sends response headers, then the body that the ``SessionHandler`` supplies for this slot.
     func respond(to stream: Int32, slot: Int, headers: HeaderBlock, hasBody: Bool) {
         _ = Session.withFields(headers, isFirst: false) { fields, count in
             withUnsafePointer(to: Session.bodySource(slot)) { source in

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension [UInt8] {
-    /// Appends a copy of `bytes`. Takes half the time of `append(contentsOf:)`, which counts elements twice and looks for
-    /// a remainder.
+    /// Appends a copy of `bytes`, with half the instructions of `append(contentsOf:)`.
     package mutating func append(copying bytes: UnsafeRawBufferPointer) {
         append(addingCapacity: bytes.count) { output in
             output.withUnsafeMutableBufferPointer { buffer, count in

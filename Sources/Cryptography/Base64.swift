@@ -20,7 +20,8 @@ package enum Base64 {
     }
 
     /// Two characters for each value of 12 bits; the first character is in the lower byte.
-    private static let (standard, urlSafe) = (pairs(ending: "+/"), pairs(ending: "-_"))
+    private static let standard = pairs(ending: "+/")
+    private static let urlSafe = pairs(ending: "-_")
 
     private static func pairs(ending last: String) -> [UInt16] {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789\(last)".utf8)

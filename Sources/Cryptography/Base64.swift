@@ -23,8 +23,12 @@ package enum Base64 {
     private static let standard = pairs(ending: "+/")
     private static let urlSafe = pairs(ending: "-_")
 
+    private static func alphabet(ending last: String) -> [UInt8] {
+        Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789\(last)".utf8)
+    }
+
     private static func pairs(ending last: String) -> [UInt16] {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789\(last)".utf8)
+        let alphabet = alphabet(ending: last)
         return (0..<4096).map { UInt16(alphabet[$0 >> 6]) | UInt16(alphabet[$0 & 63]) << 8 }
     }
 
@@ -95,8 +99,7 @@ package enum Base64 {
     /// The six bits of each character; 0xFF for characters outside the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 0xFF, count: 256)
-        let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-        for (value, character) in alphabet.utf8.enumerated() { values[Int(character)] = UInt8(value) }
+        for (value, character) in alphabet(ending: "+/").enumerated() { values[Int(character)] = UInt8(value) }
         return values
     }()
 

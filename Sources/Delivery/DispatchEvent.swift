@@ -14,6 +14,7 @@ package protocol DispatchObserver: AnyObject {
 /// An attempt that has ended. Not a ``DispatchEvent``: every envelope has one, and an event in the list of actions is
 /// copied.
 package struct EndedAttempt: Sendable {
+    /// The route that the attempt took.
     package let route: Route
     /// Identifies a phone: observers use it only to derive a pseudonym.
     package let deviceToken: Bytes

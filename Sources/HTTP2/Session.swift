@@ -5,8 +5,8 @@ import Cryptography
 import EventLoop
 import Time
 
-/// Handles the events of a session; a subclass overrides what it needs. A class, because a call of a protocol's method
-/// counts a reference, several times a request; see ``Session``.
+/// Handles the events of a session; a subclass overrides what it needs. A class, so that ``Session`` calls it through
+/// `Unmanaged`: a protocol's methods would count a reference, several times a request.
 open class SessionHandler {
     /// Creates a handler.
     public init() {}
@@ -277,8 +277,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             source: nghttp2_data_source(ptr: pointer(slot)),
             read_callback: { _, _, buffer, length, flags, source, user in
                 let slot = Int(bitPattern: source!.pointee.ptr) - 1
-                let (count, isLast) = Session.with(user) {
-                    $0.tell {
+                let (count, isLast) = Session.with(user) { session in
+                    session.tell {
                         $0.session(fill: UnsafeMutableBufferPointer(start: buffer, count: length), slot: slot)
                     }
                 }
@@ -299,7 +299,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             }
         }
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
-            Session.with(user) { $0.tell { $0.session(began: frame!.pointee.hd.stream_id) } }
+            Session.with(user) { session in session.tell { $0.session(began: frame!.pointee.hd.stream_id) } }
             return 0
         }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {

@@ -104,10 +104,8 @@ public struct Outcome: Equatable, Sendable {
         self.retryAfter = retryAfter
         self.left = left
         self.fullIn = fullIn
-        guard providerID != nil || text != nil || goneSince != nil else { return }
-        self.providerID = providerID
-        self.text = text
-        self.goneSince = goneSince
+        messageID = providerID.map { MessageID($0) }
+        if text != nil || goneSince != nil { setRare { ($0.text, $0.goneSince) = (text, goneSince) } }
     }
 
     /// Returns DELIVERED with the provider's id of the message.

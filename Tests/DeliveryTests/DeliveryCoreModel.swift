@@ -299,8 +299,22 @@ final class DeliveryCoreModel {
         let attempt = attempts.remove(at: index)
         if disposition.kind == .delivered { delivered[attempt.digest] = clock + .seconds(limits.replaySeconds) }
         let result = disposition.attemptResult(answer: "of a test", retryAfter: retryAfter, goneSince: goneSince)
-        core.answered(attempt.handle, result, at: now)
+        let times = times(of: attempt.handle)
+        let ended = core.answered(attempt.handle, result, at: now)
+        if let ended, ended.route != attempt.route { report("an attempt is observed on another route") }
+        if ended?.waited != times?.waited || ended?.took != times?.took {
+            report("an attempt is observed with other times")
+        }
         examine()
+    }
+
+    /// The times of an attempt that ends now; `nil` if the envelope is not in one.
+    private func times(of number: UInt64) -> (waited: Duration, took: Duration)? {
+        let handle = PendingEnvelope.Handle(rawValue: number)
+        guard core.envelopes.contains(handle), case .attempting(let attempt) = core.envelopes[handle].phase else {
+            return nil
+        }
+        return (attempt.started - attempt.queued, clock - attempt.started)
     }
 
     // MARK: Claims

@@ -34,6 +34,8 @@ package enum Base64 {
 
     /// Appends padded Base64, two characters at a time: OpenSSL's EVP_EncodeBlock takes twice as many instructions.
     private static func encode(_ input: UnsafeBufferPointer<UInt8>, with pairs: [UInt16], into output: inout [UInt8]) {
+        // Not with nothing, as in `append(copying:)`.
+        guard !input.isEmpty else { return }
         output.append(addingCapacity: encodedCount(input.count)) { output in
             output.withUnsafeMutableBufferPointer { characters, count in
                 let (input, characters) = (UnsafeRawBufferPointer(input), UnsafeMutableRawBufferPointer(characters))
@@ -105,6 +107,8 @@ package enum Base64 {
 
     private static func decodeBuffer(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 4) else { return nil }
+        // Not with nothing, as in `append(copying:)`.
+        guard !text.isEmpty else { return [] }
         let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
         var isValid = true
         let output = [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3) { output, count in

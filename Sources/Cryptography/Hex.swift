@@ -26,6 +26,8 @@ package enum Hex {
 
     private static func decodeBuffer(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 2) else { return nil }
+        // Not with nothing, as in `append(copying:)`.
+        guard !text.isEmpty else { return [] }
         // All digits together: 16 or more if one of them is invalid.
         var seen: UInt8 = 0
         let output = [UInt8](unsafeUninitializedCapacity: text.count / 2) { output, count in

@@ -14,7 +14,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which `perform` and `arrival` check: each event passes one of them. Not
     // an actor, because the checks of `assumeIsolated` cost more than the decisions.
 
-    private let loop: EventLoop
+    /// The loop that everything runs on.
+    package let loop: EventLoop
 
     private var core: DeliveryCore
     /// The provider of each route, by number.
@@ -47,7 +48,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         self.loop = loop
     }
 
-    private var now: ClockReading { ClockReading(monotonic: .now, unix: UnixTime.now) }
+    private var now: ClockReading { ClockReading(monotonic: loop.now, unix: UnixTime.now) }
 
     // MARK: Life cycle
 
@@ -181,7 +182,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     /// Reports the outcome of a resend, at once or as soon as the outcome is known.
     package func repeatOutcome(of envelope: Envelope, to reply: Reply) {
-        core.repeatOutcome(of: envelope, to: reply, isWanted: { receiver?.isWanted($0) ?? false }, at: .now)
+        core.repeatOutcome(of: envelope, to: reply, isWanted: { receiver?.isWanted($0) ?? false }, at: loop.now)
         perform()
     }
 
@@ -237,7 +238,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     private func armTimer() {
         guard let wake = core.nextWake, firesAt.map({ wake < $0 }) ?? true else { return }
         firesAt = wake
-        timer?.start(after: max(.zero, wake - .now))
+        timer?.start(after: max(.zero, wake - loop.now))
     }
 
     // MARK: Actions
@@ -350,7 +351,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     /// The current state.
     package var statistics: DispatchStatistics {
-        core.statistics(stored: spool.map { ($0.count, $0.bytes) }, at: .now)
+        core.statistics(stored: spool.map { ($0.count, $0.bytes) }, at: loop.now)
     }
 
     /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).

@@ -220,6 +220,7 @@ package final class ByteStream {
     }
 
     private func writable() {
+        loop.eventBegins()
         if state == .connecting { return connected() }
         guard sendQueued() else {
             return end(simulated.map { .system($0.failure ?? "Broken pipe") } ?? .lastSystemError())
@@ -288,6 +289,7 @@ package final class ByteStream {
 
     /// Reads from the socket, once per turn of the loop.
     private func readable() {
+        loop.eventBegins()
         if pausedByHandler, state == .open {
             hasUnreadInput = true
             return updateReading()

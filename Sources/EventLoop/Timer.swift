@@ -20,7 +20,11 @@ package final class Timer {
         guard loop.simulated == nil else { return }
         event = event_new(
             loop.base, -1, 0,
-            { _, _, context in Unmanaged<Timer>.fromOpaque(context!).takeUnretainedValue().fire() },
+            { _, _, context in
+                let timer = Unmanaged<Timer>.fromOpaque(context!).takeUnretainedValue()
+                timer.loop.eventBegins()
+                timer.fire()
+            },
             Unmanaged.passUnretained(self).toOpaque())
     }
 

@@ -154,7 +154,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     // MARK: In
 
     package func stream(_ stream: ByteStream, received bytes: RawSpan) {
-        lastReceived = .now
+        lastReceived = stream.loop.now
         isReading = true
         let taken = bytes.withUnsafeBytes {
             nghttp2_session_mem_recv(handle, $0.assumingMemoryBound(to: UInt8.self).baseAddress, $0.count)
@@ -248,25 +248,26 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         _ body: (UnsafePointer<nghttp2_nv>, Int) -> Result
     ) -> Result {
         block.bytes.withUnsafeBufferPointer { bytes in
-            withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: block.fields.count) { values in
-                let base = stable ?? UnsafeMutablePointer(mutating: bytes.baseAddress)
-                let copying =
-                    stable == nil
-                    ? NGHTTP2_NV_FLAG_NONE.rawValue
-                    : NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
-                for index in block.fields.indices {
-                    let field = block.fields[index]
-                    let isIndexed = field.indexing == .allowed || (field.indexing == .firstOnly && isFirst)
-                    values.initializeElement(
-                        at: index,
-                        to: nghttp2_nv(
-                            name: base.map { $0 + field.name.lowerBound },
-                            value: base.map { $0 + field.value.lowerBound },
-                            namelen: field.name.count, valuelen: field.value.count,
-                            flags: UInt8(copying | (isIndexed ? 0 : NGHTTP2_NV_FLAG_NO_INDEX.rawValue)))
-                    )
+            block.fields.withUnsafeBufferPointer { fields in
+                withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: fields.count) { values in
+                    let base = stable ?? UnsafeMutablePointer(mutating: bytes.baseAddress)
+                    let copying =
+                        stable == nil
+                        ? NGHTTP2_NV_FLAG_NONE.rawValue
+                        : NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
+                    for (index, field) in fields.enumerated() {
+                        let isIndexed = field.indexing == .allowed || (field.indexing == .firstOnly && isFirst)
+                        values.initializeElement(
+                            at: index,
+                            to: nghttp2_nv(
+                                name: base.map { $0 + field.name.lowerBound },
+                                value: base.map { $0 + field.value.lowerBound },
+                                namelen: field.name.count, valuelen: field.value.count,
+                                flags: UInt8(copying | (isIndexed ? 0 : NGHTTP2_NV_FLAG_NO_INDEX.rawValue)))
+                        )
+                    }
+                    return body(values.baseAddress!, fields.count)
                 }
-                return body(values.baseAddress!, block.fields.count)
             }
         }
     }

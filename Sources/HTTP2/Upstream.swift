@@ -53,7 +53,8 @@ package final class Upstream: @unchecked Sendable {
 
     /// The server, and how to connect to it.
     package let target: Target
-    private let loop: EventLoop
+    /// The loop of its connections.
+    package let loop: EventLoop
 
     private var pool: PoolState
     private var connections: [Int: ClientConnection] = [:]
@@ -87,7 +88,7 @@ package final class Upstream: @unchecked Sendable {
         _ request: Request, timeout: Duration, number: UInt64, for receiver: any ResponseReceiver
     ) {
         loop.preconditionOnLoop()
-        let now = MonotonicTime.now
+        let now = loop.now
         var actions: [PoolState.Action] = []
         let place = pool.place(request: nextRequest, now: now, &actions)
         switch place {
@@ -151,17 +152,17 @@ package final class Upstream: @unchecked Sendable {
     }
 
     private func settle(_ number: Int, isProof: Bool) {
-        update { $0.finished(on: number, isCredentialAccepted: isProof, now: .now, &$1) }
+        update { $0.finished(on: number, isCredentialAccepted: isProof, now: loop.now, &$1) }
     }
 
-    private func drain(_ connection: Int) { update { $0.drain(connection, now: .now, &$1) } }
+    private func drain(_ connection: Int) { update { $0.drain(connection, now: loop.now, &$1) } }
 
     /// Applies the effect of a response to the connection that carried it.
     package func apply(_ effect: ConnectionEffect, to connection: Int) {
         switch effect {
         case .keep: break
         case .drain: drain(connection)
-        case .drainAll: update { $0.drainAll(now: .now, &$1) }
+        case .drainAll: update { $0.drainAll(now: loop.now, &$1) }
         }
     }
 
@@ -192,7 +193,8 @@ package final class Upstream: @unchecked Sendable {
             case .run(let request, let connection):
                 guard let waiter = waiting.removeValue(forKey: request) else { continue }
                 send(
-                    waiter.request, at: .now, deadline: waiter.deadline, waiter.number, waiter.receiver, on: connection)
+                    waiter.request, at: loop.now, deadline: waiter.deadline, waiter.number, waiter.receiver,
+                    on: connection)
             case .fail(let request, let reason):
                 guard let waiter = waiting.removeValue(forKey: request) else { continue }
                 waiter.receiver.received(.failure(Self.refusal(reason)), for: waiter.number, on: nil)
@@ -229,7 +231,7 @@ package final class Upstream: @unchecked Sendable {
         case .success(let stream):
             let connection = ClientConnection(stream, number: number, owner: self)
             connections[number] = connection
-            update { $0.opened(number, now: .now, &$1) }
+            update { $0.opened(number, now: loop.now, &$1) }
             connection.start()
         case .failure(let error): ended(number, because: "\(error)")
         }
@@ -237,7 +239,7 @@ package final class Upstream: @unchecked Sendable {
 
     private func ended(_ number: Int, because reason: String) {
         let text = "\(target.endpoint): \(reason)"
-        update { $0.ended(number, because: text, now: .now, random: SecureRandom.fraction(), &$1) }
+        update { $0.ended(number, because: text, now: loop.now, random: SecureRandom.fraction(), &$1) }
         if pool.isEmpty {
             sweep = nil
             wake = nil
@@ -253,7 +255,7 @@ package final class Upstream: @unchecked Sendable {
     }
 
     private func endOverdue() {
-        let now = MonotonicTime.now
+        let now = loop.now
         for (request, waiter) in waiting where waiter.deadline <= now {
             guard waiting.removeValue(forKey: request) != nil else { continue }
             pool.expire(request: request)
@@ -266,8 +268,8 @@ package final class Upstream: @unchecked Sendable {
     private func startWake(at time: MonotonicTime) {
         let timer =
             wake
-            ?? Timer(on: loop) { [unowned self] in update { $0.timeReached(.now, &$1) } }
-        timer.start(after: time - .now)
+            ?? Timer(on: loop) { [unowned self] in update { $0.timeReached(loop.now, &$1) } }
+        timer.start(after: time - loop.now)
         wake = timer
     }
 
@@ -283,7 +285,7 @@ package final class Upstream: @unchecked Sendable {
     private func take(_ event: ClientConnection.Event, of number: Int) {
         guard connections[number] != nil else { return }
         switch event {
-        case .allows(let streams): update { $0.allows(streams, on: number, now: .now, &$1) }
+        case .allows(let streams): update { $0.allows(streams, on: number, now: loop.now, &$1) }
         case .goingAway: drain(number)
         case .ended(let reason):
             connections[number] = nil

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Admission
+import EventLoop
 import Handles
 import Ingress
 import TNP
@@ -11,7 +12,7 @@ extension Intake {
     /// Looks up the handle of a submission, and takes the submission through the gates after the circuit's.
     func take(_ submission: SubmissionByHandle, from connection: any SenderConnection) {
         guard let circuit = connection.circuit, let handles else { return }
-        let start = MonotonicTime.now
+        let start = loop.now
         do throws(Refusal) {
             try admission.checkCircuit(circuit, at: start)
         } catch {
@@ -27,7 +28,7 @@ extension Intake {
                 let isCharged = connection.senderProtocol == .tnp
                 refuse(
                     submission.request,
-                    Refusal(HandleEntry.unknown, goAway: isCharged ? admission.charge(circuit, at: .now) : nil),
+                    Refusal(HandleEntry.unknown, goAway: isCharged ? admission.charge(circuit, at: loop.now) : nil),
                     on: connection)
             case .refused(let outcome): refuse(submission.request, Refusal(outcome), on: connection)
             }
@@ -38,7 +39,7 @@ extension Intake {
         _ submission: SubmissionByHandle, _ entry: HandleEntry, from connection: any SenderConnection,
         on circuit: CircuitID
     ) {
-        let start = MonotonicTime.now
+        let start = loop.now
         let resolved: Submission
         guard let app = senders?.rules.tnp.app(named: Array(entry.record.app.utf8)[...]) else {
             // Not charged: the operator has removed the app.
@@ -71,7 +72,7 @@ extension Intake {
         guard let circuit = connection.circuit, let handles, let rules = senders?.rules.tnp else { return }
         var app = ""
         do throws(Refusal) {
-            let now = MonotonicTime.now
+            let now = loop.now
             try admission.checkCircuit(circuit, at: now)
             if case .register(let name, _, let registration) = request.action {
                 guard let named = rules.app(named: name[...]) else { throw Refusal(Rejection(.unknownApp).outcome) }
@@ -92,7 +93,7 @@ extension Intake {
                 ledger?.unbind([token], from: sender)
             }
             if answer.outcome.kind == .retry, case .register = request.action {
-                admission.refundRegistration(at: .now)
+                admission.refundRegistration(at: loop.now)
             }
             guard !connection.isClosed, let circuit = connection.circuit else { return }
             if let handle = answer.handle { return connection.registered(request.request, handle) }
@@ -100,7 +101,7 @@ extension Intake {
             // Only its owner can know a handle and its sequence.
             let isFault = outcome.reason == .notTheOwner || outcome.reason == .unknownHandle
             refuse(
-                request.request, Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: .now) : nil),
+                request.request, Refusal(outcome, goAway: isFault ? admission.charge(circuit, at: loop.now) : nil),
                 on: connection)
         }
     }

@@ -4,6 +4,7 @@ import Admission
 import Cluster
 import Cryptography
 import Delivery
+import EventLoop
 import Handles
 import Ingress
 import TNP
@@ -58,6 +59,7 @@ final class Intake: OutcomeReceiver {
     }
 
     private let dispatch: Dispatch
+    let loop: EventLoop
     /// `nil` if the node keeps no handles.
     let handles: HandleKeeper?
     /// `nil` if the node belongs to no cluster.
@@ -88,26 +90,27 @@ final class Intake: OutcomeReceiver {
         self.admission = admission
         self.clock = clock
         self.dispatch = dispatch
+        loop = dispatch.loop
         self.handles = handles
         self.metrics = metrics
         self.log = log
     }
 
     /// The current time by both clocks, as admission counts it.
-    var reading: ClockReading { clock.reading(at: .now) }
+    var reading: ClockReading { clock.reading(at: loop.now) }
 
     // MARK: The gates
 
     /// Admits a submission and submits it for delivery, or refuses it.
     func take(_ submission: Submission, app: String, format: EnvelopeFormat, from connection: any SenderConnection) {
         guard let circuit = connection.circuit else { return }
-        let start = MonotonicTime.now
+        let start = loop.readClock()
         metrics.record(start - connection.lastRead, in: .ingress)
         do throws(Refusal) {
             try admission.checkCircuit(circuit, at: start)
             try deliver(submission, app: app, format: format, from: connection, on: circuit, at: start)
         } catch {
-            metrics.record(.now - start, in: .admission)
+            metrics.record(loop.readClock() - start, in: .admission)
             refuse(submission, app: app, error, on: connection)
         }
     }
@@ -131,7 +134,7 @@ final class Intake: OutcomeReceiver {
             let (state, origin) = try admit(
                 submission, by: use?.access, app: app, for: destination, on: circuit,
                 through: connection.senderProtocol, at: clock.reading(at: start))
-            metrics.record(.now - start, in: .admission)
+            metrics.record(loop.readClock() - start, in: .admission)
             // The outcome matters even if the sender disconnects: it may change the standing of the device token.
             dispatch.submit(
                 submission.envelope, for: destination, format: format, from: origin,
@@ -220,7 +223,7 @@ final class Intake: OutcomeReceiver {
         case .resend: connection?.finished(submission.request, outcome)
         case .asking(var terms):
             // Another node has delivered it, or still does.
-            admission.uncheckNode(&terms, at: .now)
+            admission.uncheckNode(&terms, at: loop.now)
             connection?.finished(submission.request, outcome)
         case .refused(let refusal):
             if let connection { refuse(submission.request, refusal, on: connection) }
@@ -273,7 +276,7 @@ final class Intake: OutcomeReceiver {
         case .elsewhere, .resumed: return .elsewhere
         case .ivReused:
             var terms = terms
-            admission.uncheckNode(&terms, at: .now)
+            admission.uncheckNode(&terms, at: loop.now)
             return refused(place, Refusal(.rejected(.ivReused)))
         case .refused(let reason): return refused(place, admission.refusal(of: terms, reason, at: reading))
         }
@@ -331,7 +334,7 @@ final class Intake: OutcomeReceiver {
             // The node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a
             // few such tokens when RETRY tells it to stays far below the limit; a flood does not. Once the circuit is
             // blocked, its connections are rejected when they send again.
-            if admission.charge(circuit, at: .now) != nil { recordAbuse() }
+            if admission.charge(circuit, at: loop.now) != nil { recordAbuse() }
         default: break
         }
     }
@@ -341,7 +344,7 @@ final class Intake: OutcomeReceiver {
     /// Assigns a connection to a circuit.
     /// - Returns: the GOAWAY to reject the connection with, if the circuit is blocked or has too many.
     func connected(_ connection: any SenderConnection, as circuit: CircuitID) -> GoAway? {
-        if let goAway = admission.connected(circuit, at: .now) { return goAway }
+        if let goAway = admission.connected(circuit, at: loop.now) { return goAway }
         connection.circuit = circuit
         return nil
     }
@@ -349,8 +352,8 @@ final class Intake: OutcomeReceiver {
     /// Assigns a connection to another circuit.
     /// - Returns: whether the circuit takes it.
     func move(_ connection: any SenderConnection, to circuit: CircuitID) -> Bool {
-        guard admission.connected(circuit, at: .now) == nil else { return false }
-        if let before = connection.circuit { admission.disconnected(before, at: .now) }
+        guard admission.connected(circuit, at: loop.now) == nil else { return false }
+        if let before = connection.circuit { admission.disconnected(before, at: loop.now) }
         connection.circuit = circuit
         return true
     }
@@ -359,7 +362,7 @@ final class Intake: OutcomeReceiver {
     func charge(_ connection: any SenderConnection, violations: Int) {
         guard let circuit = connection.circuit else { return }
         var goAway: GoAway?
-        for _ in 0..<violations { goAway = admission.charge(circuit, at: .now) ?? goAway }
+        for _ in 0..<violations { goAway = admission.charge(circuit, at: loop.now) ?? goAway }
         guard let goAway else { return }
         recordAbuse()
         connection.reject(goAway)
@@ -372,7 +375,7 @@ final class Intake: OutcomeReceiver {
 
     /// The features and the puzzle that WELCOME announces.
     var announcement: (features: Welcome.Features, puzzle: Puzzle) {
-        let puzzle = admission.puzzle(at: .now)
+        let puzzle = admission.puzzle(at: loop.now)
         var features: Welcome.Features = dispatch.canQueue ? .durableQueue : []
         if puzzle.effort > 0 { features.insert(.proofOfWork) }
         switch settings.senders {
@@ -390,13 +393,13 @@ final class Intake: OutcomeReceiver {
     /// Advances clocks, efforts and tables.
     /// - Parameter announce: sends a puzzle to all connections, or only to those that have one of their own.
     func tick(announce: (Puzzle, _ toOwnPuzzlesOnly: Bool) -> Void) {
-        clock.observe(wall: UnixTime.now, at: .now)
+        clock.observe(wall: UnixTime.now, at: loop.now)
         let isChanged = admission.tick(queue: dispatch.load, at: reading) { SecureRandom.bytes(Puzzle.seedLength) }
         if isChanged { announcePuzzle(announce) }
         if admission.efforts.unproven != announcedUnprovenEffort {
             announcedUnprovenEffort = admission.efforts.unproven
             // Unproven tokens no longer require more effort: replaces the puzzles that were sent with a refusal.
-            if admission.efforts.unproven == admission.efforts.all { announce(admission.puzzle(at: .now), true) }
+            if admission.efforts.unproven == admission.efforts.all { announce(admission.puzzle(at: loop.now), true) }
         }
         if let handles {
             handles.secondPassed(at: reading.unix)
@@ -407,7 +410,7 @@ final class Intake: OutcomeReceiver {
 
     /// Announces the current puzzle to all connections.
     func announcePuzzle(_ announce: (Puzzle, _ toOwnPuzzlesOnly: Bool) -> Void) {
-        let puzzle = admission.puzzle(at: .now)
+        let puzzle = admission.puzzle(at: loop.now)
         if (puzzle.effort == 0) != (announcedEffort == 0) { log.proofOfWork(effort: puzzle.effort) }
         announcedEffort = puzzle.effort
         announce(puzzle, false)

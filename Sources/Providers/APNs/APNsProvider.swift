@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import EventLoop
 import HTTP2
 import TNP
 import Tables
@@ -57,7 +58,7 @@ package final class APNsProvider: Provider, ResponseReceiver {
     private func send(
         _ envelope: Envelope, _ expiry: Expiry, timeout: Duration, for requester: Requester, isReplay: Bool = false
     ) {
-        let authorization = token?.authorization(at: UnixTime.now)
+        let authorization = token?.authorization(at: UnixTime.now, clock: upstream.loop.now)
         if token != nil, authorization == nil {
             return requester.finish(Disposition.unavailable(seconds: 30).attemptResult(answer: "no-provider-token"))
         }

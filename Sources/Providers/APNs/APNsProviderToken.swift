@@ -32,7 +32,7 @@ package final class APNsProviderToken {
     /// The shortest time in seconds between two tokens, whatever APNs answers.
     package static let shortestInterval: Int64 = 20 * 60
 
-    private struct Issued {
+    private final class Issued {
         let token: [UInt8]
         let header: [UInt8]
         /// The age of the token in seconds when this process obtained it, by the wall clock: 0 if this process issued

@@ -12,6 +12,11 @@ struct FairQueue<Element> {
     private struct Key: Hashable {
         let flow: UInt64
         let band: UInt8
+
+        /// The hash for dictionaries. Nobody can choose these numbers: a flow is a circuit.
+        func _rawHashValue(seed: Int) -> Int {
+            Int(truncatingIfNeeded: (flow ^ UInt64(band) << 56) &* 0x9E37_79B9_7F4A_7C15) ^ seed
+        }
     }
 
     private struct Entry {
@@ -172,13 +177,12 @@ struct FairQueue<Element> {
     }
 
     private mutating func remove(_ entry: Int) -> Element? {
-        let (flow, element) = (entries[entry].flow, entries[entry].element)
+        let (flow, element) = (entries[entry].flow, entries[entry].element.take())
         let next = arrivals.remove(entry)
         if flows[flow].first == entry { flows[flow].first = next }
         setLength(of: flow, to: flows[flow].count - 1)
         if flows[flow].count == 0 { closeFlow(flow) }
         entries[entry].number = 0
-        entries[entry].element = nil
         entries.free(entry)
         count -= 1
         if expiries.count > 2 * count + 64 {
@@ -253,8 +257,8 @@ private struct Slots<Value> {
     private var unused: [Int] = []
 
     subscript(slot: Int) -> Value {
-        get { values[slot] }
-        set { values[slot] = newValue }
+        _read { yield values[slot] }
+        _modify { yield &values[slot] }
     }
 
     mutating func insert(_ value: Value) -> Int {

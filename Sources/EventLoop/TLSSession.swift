@@ -109,8 +109,9 @@ final class TLSSession {
 
     // MARK: OpenSSL's I/O
 
-    private static func of(_ bio: OpaquePointer?) -> TLSSession {
-        Unmanaged<TLSSession>.fromOpaque(BIO_get_data(bio)!).takeUnretainedValue()
+    /// Calls `body` with the session of a BIO. Not retained: whoever calls OpenSSL holds the session meanwhile.
+    private static func with<Result>(_ bio: OpaquePointer?, _ body: (TLSSession) -> Result) -> Result {
+        Unmanaged<TLSSession>.fromOpaque(BIO_get_data(bio)!)._withUnsafeGuaranteedRef(body)
     }
 
     private func takeInput(_ target: UnsafeMutableRawPointer, atMost limit: Int) -> Int {
@@ -127,14 +128,14 @@ final class TLSSession {
         let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tocsin stream")
         BIO_meth_set_read_ex(method) { bio, target, limit, count in
             cssl_bio_clear_retry(bio)
-            let taken = TLSSession.of(bio).takeInput(target!, atMost: limit)
+            let taken = TLSSession.with(bio) { $0.takeInput(target!, atMost: limit) }
             count!.pointee = taken
             if taken == 0 { cssl_bio_retry_read(bio) }
             return taken > 0 ? 1 : 0
         }
         BIO_meth_set_write_ex(method) { bio, bytes, length, count in
             // The stream keeps what the socket does not take, so that OpenSSL never has to wait.
-            TLSSession.of(bio).stream.transmit(UnsafeRawBufferPointer(start: bytes, count: length))
+            TLSSession.with(bio) { $0.stream.transmit(UnsafeRawBufferPointer(start: bytes, count: length)) }
             count!.pointee = length
             return 1
         }

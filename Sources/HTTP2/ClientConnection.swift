@@ -171,11 +171,11 @@ final class ClientConnection: SessionHandler {
         let bytes = slots[slot].begin(request, until: deadline, number, for: receiver)
         inFlight += 1
         if inFlight == 1 { watch.becameBusy(now) }
-        let session = session!
+        // The closure must not capture the request: that would copy it.
+        let (handle, hasBody) = (session.handle, !request.body.isEmpty)
         let stream = Session.withFields(request.headers, at: bytes, isFirst: !hasSent) { fields, count in
             withUnsafePointer(to: Session.bodySource(slot)) { source in
-                nghttp2_submit_request(
-                    session.handle, nil, fields, count, request.body.isEmpty ? nil : source, Session.pointer(slot))
+                nghttp2_submit_request(handle, nil, fields, count, hasBody ? source : nil, Session.pointer(slot))
             }
         }
         hasSent = true
@@ -278,7 +278,11 @@ final class ClientConnection: SessionHandler {
         budget.responseCompleted(bytes: slots[slot].response.body.count)
         // The response ended before the request body: cancel the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }
-        finish(slot, .success(slots[slot].response))
+        // Taken from the slot rather than copied; the next response in the slot reuses its memory.
+        var response = Response(status: 0)
+        swap(&response, &slots[slot].response)
+        finish(slot, .success(response))
+        swap(&response, &slots[slot].response)
     }
 
     override func session(sentHeadersOf slot: Int) { slots[slot].isSent = true }

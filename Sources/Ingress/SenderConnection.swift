@@ -51,8 +51,8 @@ package protocol SenderConnection: AnyObject {
 
 /// Memory that the TNP connections of one loop reuse, one after another.
 package final class IngressScratch {
-    /// Effects without content; `nil` while a connection uses them.
-    var effects: IngressSession.Effects?
+    /// Requests without content; `nil` while a connection uses them.
+    var requests: IngressSession.Requests?
     /// Empty buffers for output.
     private var buffers: [[UInt8]] = []
     /// The most buffers that are kept, and the largest capacity of one.

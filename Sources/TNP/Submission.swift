@@ -19,11 +19,12 @@ public struct Submission: Sendable, Redacted {
         request: UInt32, envelope: Envelope, acceptQueued: Bool = false, proof: Proof? = nil,
         signature: SenderSignature? = nil
     ) {
+        var envelope = envelope
+        if let signature { envelope.signature = signature }
         self.request = request
         self.envelope = envelope
         self.acceptQueued = acceptQueued
         self.proof = proof
-        if let signature { self.envelope.signature = signature }
     }
 
     func encode(into output: inout [UInt8]) {
@@ -103,13 +104,30 @@ public struct SubmissionFields: Sendable, Redacted {
         case proof = 0x10
         case senderKey, signature
         case hops = 0x81
+    }
 
-        /// The position among all tags.
-        var position: Int {
-            switch rawValue {
-            case ..<Tag.proof.rawValue: Int(rawValue) - 1
-            case ..<Tag.hops.rawValue: Int(rawValue - Tag.proof.rawValue) + 11
-            default: 14
+    /// Where the fields stand in the payload; `nil` for those that are absent.
+    private struct Places {
+        var magic, deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app, handle: ByteRange?
+        var proof, senderKey, signature, hops: ByteRange?
+
+        mutating func set(_ tag: Tag, to place: ByteRange) {
+            switch tag {
+            case .magic: magic = place
+            case .deviceToken: deviceToken = place
+            case .iv: iv = place
+            case .ciphertext: ciphertext = place
+            case .ttl: ttl = place
+            case .priority: priority = place
+            case .sound: sound = place
+            case .collapseID: collapseID = place
+            case .acceptQueued: acceptQueued = place
+            case .app: app = place
+            case .handle: handle = place
+            case .proof: proof = place
+            case .senderKey: senderKey = place
+            case .signature: signature = place
+            case .hops: hops = place
             }
         }
     }
@@ -117,21 +135,20 @@ public struct SubmissionFields: Sendable, Redacted {
     /// The number that the sender gave the submission.
     public let request: UInt32
     /// The name of an app of the node; empty if absent.
-    public var app: Bytes { field(.app) ?? [] }
+    public var app: Bytes { field(places.app) ?? [] }
     /// The handle of the phone (PROTOCOL §11); `nil` if the sender names the device token.
-    package var handle: Bytes? { field(.handle) }
+    package var handle: Bytes? { field(places.handle) }
     private let payload: [UInt8]
-    /// The places of the fields, by their tag's position among all 15 tags.
-    private var places = InlineArray<15, ByteRange?>(repeating: nil)
-    private var hasUnknownField = false
+    private let places: Places
+    private let hasUnknownField: Bool
 
     init(payload: Bytes) throws(ProtocolError) {
         // Copies nothing if the payload is a whole array, as a frame's payload is.
         let payload = Array(payload)
-        self.payload = payload
         let bytes = payload.span
         guard bytes.count >= 4 else { throw .malformed("SUBMIT is truncated") }
-        request = UInt32(bytes[0]) << 24 | UInt32(bytes[1]) << 16 | UInt32(bytes[2]) << 8 | UInt32(bytes[3])
+        var places = Places()
+        var hasUnknownField = false
         var (position, last) = (4, -1)
         // tag u8 ‖ length u16 ‖ value, in strictly ascending order of tag (PROTOCOL §1).
         while position < bytes.count {
@@ -143,18 +160,19 @@ public struct SubmissionFields: Sendable, Redacted {
             position += 3
             guard length <= bytes.count - position else { throw .malformed("SUBMIT is truncated") }
             if let known = Tag(rawValue: tag) {
-                places[known.position] = ByteRange(start: position, count: length)
+                places.set(known, to: ByteRange(start: position, count: length))
             } else if tag < FieldReader.firstSkippable {
                 hasUnknownField = true
             }
             position += length
         }
+        request = UInt32(bytes[0]) << 24 | UInt32(bytes[1]) << 16 | UInt32(bytes[2]) << 8 | UInt32(bytes[3])
+        self.payload = payload
+        self.places = places
+        self.hasUnknownField = hasUnknownField
     }
 
-    @inline(__always)
-    private func place(_ tag: Tag) -> ByteRange? { places.span[tag.position] }
-
-    private func field(_ tag: Tag) -> Bytes? { place(tag).map { payload[$0.range] } }
+    private func field(_ place: ByteRange?) -> Bytes? { place.map { payload[$0.range] } }
 
     /// Checks the fields against the rules of PROTOCOL §3 and returns the submission.
     /// - Parameters:
@@ -165,25 +183,25 @@ public struct SubmissionFields: Sendable, Redacted {
         format: EnvelopeFormat, phone: (magic: Magic, deviceToken: [UInt8])? = nil
     ) throws(Rejection) -> Submission {
         guard !hasUnknownField else { throw Rejection(.unsupportedField) }
-        let hops: UInt8 = try number(.hops, "hops") ?? 0
+        let hops: UInt8 = try number(places.hops, "hops") ?? 0
         guard hops < Envelope.maximumHops else { throw Rejection(.tooManyHops) }
         var payload = payload
         let (magic, deviceToken) = try address(phone, in: &payload)
         // Web Push has none (PROTOCOL §15); if there is one, it is refused below.
-        let noIV = magic == .web && place(.iv) == nil
-        let iv = noIV ? ByteRange(start: 0, count: 0) : try needed(.iv, "iv")
-        let ciphertext = try needed(.ciphertext, "ciphertext")
-        let ttl: UInt32? = try number(.ttl, "ttl")
-        let priority: UInt8? = try number(.priority, "priority")
+        let noIV = magic == .web && places.iv == nil
+        let iv = noIV ? ByteRange(start: 0, count: 0) : try needed(places.iv, "iv")
+        let ciphertext = try needed(places.ciphertext, "ciphertext")
+        let ttl: UInt32? = try number(places.ttl, "ttl")
+        let priority: UInt8? = try number(places.priority, "priority")
         guard let urgency = DeliveryPriority(rawValue: priority ?? DeliveryPriority.immediate.rawValue) else {
             throw Rejection(.optionOutOfRange, "priority is neither 5 nor 10")
         }
-        let sound = try flag(.sound, "sound") ?? true
-        let acceptQueued = try flag(.acceptQueued, "accept queued") ?? false
+        let sound = try flag(places.sound, "sound") ?? true
+        let acceptQueued = try flag(places.acceptQueued, "accept queued") ?? false
         let fields = EnvelopeFields(
-            app: place(.app) ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken,
-            handle: place(.handle), iv: iv, ciphertext: ciphertext,
-            collapseID: place(.collapseID), signature: try checkedSignature())
+            app: places.app ?? ByteRange(start: 0, count: 0), deviceToken: deviceToken,
+            handle: places.handle, iv: iv, ciphertext: ciphertext,
+            collapseID: places.collapseID, signature: try checkedSignature())
         let proof = try checkedProof()
         return Submission(
             request: request,
@@ -198,35 +216,37 @@ public struct SubmissionFields: Sendable, Redacted {
         _ phone: (magic: Magic, deviceToken: [UInt8])?, in payload: inout [UInt8]
     ) throws(Rejection) -> (Magic, ByteRange) {
         if let handle {
-            guard place(.magic) == nil, place(.deviceToken) == nil,
+            guard places.magic == nil, places.deviceToken == nil,
                 handle.count == Handle.length
             else { throw Rejection(.malformed, "a handle of 32 bytes takes the place of magic and device token") }
             guard let phone else { throw Rejection(.unsupportedField, "this node keeps no handles") }
             defer { payload += phone.deviceToken }
             return (phone.magic, ByteRange(start: payload.count, count: phone.deviceToken.count))
         }
-        let magicPlace = try needed(.magic, "magic")
-        let deviceToken = try needed(.deviceToken, "device token")
+        let magicPlace = try needed(places.magic, "magic")
+        let deviceToken = try needed(places.deviceToken, "device token")
         let magic = payload.withUnsafeBytes { Magic(UnsafeRawBufferPointer(rebasing: $0[magicPlace.range])) }
         guard let magic else { throw Rejection(.unknownMagic) }
         return (magic, deviceToken)
     }
 
-    private func needed(_ tag: Tag, _ name: StaticString) throws(Rejection) -> ByteRange {
-        guard let found = place(tag) else { throw Rejection(.malformed, "the field \(name) is missing") }
-        return found
+    private func needed(_ place: ByteRange?, _ name: StaticString) throws(Rejection) -> ByteRange {
+        guard let place else { throw Rejection(.malformed, "the field \(name) is missing") }
+        return place
     }
 
-    private func number<Number: FixedWidthInteger>(_ tag: Tag, _ name: StaticString) throws(Rejection) -> Number? {
-        guard let field = field(tag) else { return nil }
+    private func number<Number: FixedWidthInteger>(_ place: ByteRange?, _ name: StaticString) throws(Rejection)
+        -> Number?
+    {
+        guard let field = field(place) else { return nil }
         guard let number: Number = field.number() else {
             throw Rejection(.malformed, "the field \(name) has the wrong width")
         }
         return number
     }
 
-    private func flag(_ tag: Tag, _ name: StaticString) throws(Rejection) -> Bool? {
-        let value: UInt8? = try number(tag, name)
+    private func flag(_ place: ByteRange?, _ name: StaticString) throws(Rejection) -> Bool? {
+        let value: UInt8? = try number(place, name)
         switch value {
         case nil: return nil
         case 0: return false
@@ -236,13 +256,13 @@ public struct SubmissionFields: Sendable, Redacted {
     }
 
     private func checkedProof() throws(Rejection) -> Proof? {
-        guard let proof = field(.proof) else { return nil }
+        guard let proof = field(places.proof) else { return nil }
         guard let checked = Proof(proof) else { throw Rejection(.malformed, "the proof must be 16 bytes") }
         return checked
     }
 
     private func checkedSignature() throws(Rejection) -> (key: ByteRange, signature: ByteRange)? {
-        switch (place(.senderKey), place(.signature)) {
+        switch (places.senderKey, places.signature) {
         case (nil, nil): return nil
         case (let key?, let signature?):
             guard key.count == Ed25519.publicKeyLength, signature.count == Ed25519.signatureLength else {

@@ -253,11 +253,9 @@ final class NodeMetrics {
     /// Counts an attempt that has ended.
     func count(_ attempt: EndedAttempt, _ result: AttemptResult) {
         let metrics = metrics(of: attempt.route)
-        metrics.answers.value(
-            result.answer,
-            orInsert: registry.counter(
-                "tocsin_provider_results_total", provider(of: attempt.route) + [("reason", result.answer)])
-        ).increment()
+        metrics.answers.value(result.answer) { answer in
+            registry.counter("tocsin_provider_results_total", provider(of: attempt.route) + [("reason", answer)])
+        }.increment()
         record(attempt.waited, in: .queue)
         record(attempt.took, in: .provider)
         metrics.duration.record(attempt.took)
@@ -267,13 +265,11 @@ final class NodeMetrics {
     /// - Parameter protocolName: `tnp`, `http`, or `spool` if an earlier process accepted the envelope.
     func answered(_ outcome: Outcome, of route: Route, at protocolName: String) {
         if protocolName != "spool" { history.count(outcome.kind, at: UnixTime.now) }
-        let key = EnvelopeKey(protocolName: protocolName, route: route, kind: outcome.kind)
-        envelopes.value(
-            key,
-            orInsert: registry.counter(
+        envelopes.value(EnvelopeKey(protocolName: protocolName, route: route, kind: outcome.kind)) { key in
+            registry.counter(
                 "tocsin_envelopes_total",
-                [("door", protocolName)] + Self.labels(route) + [("outcome", outcome.kind.name)])
-        ).increment()
+                [("door", key.protocolName)] + Self.labels(key.route) + [("outcome", key.kind.name)])
+        }.increment()
     }
 
     /// Counts a submission that was not admitted.
@@ -478,7 +474,7 @@ final class NodeMetrics {
     // MARK: Adding and removing series
 
     private func metrics(of route: Route) -> RouteMetrics {
-        routes.value(route, orInsert: RouteMetrics(route, provider(of: route), registry))
+        routes.value(route) { RouteMetrics($0, provider(of: $0), registry) }
     }
 
     /// Removes the series of a route that is no longer served, which makes room for others.

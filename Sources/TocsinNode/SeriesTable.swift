@@ -4,20 +4,21 @@
 struct SeriesTable<Key: Hashable, Value> {
     /// All values by their keys.
     private(set) var all: [Key: Value] = [:]
-    private var last: (key: Key, value: Value)?
+    private var lastKey: Key?
+    private var lastValue: Value?
 
     /// The value for a key, created and stored if there is none.
-    mutating func value(_ key: Key, orInsert make: @autoclosure () -> Value) -> Value {
-        if let last, last.key == key { return last.value }
-        let value = all.value(key, orInsert: make())
-        last = (key, value)
+    mutating func value(_ key: Key, orInsert make: (Key) -> Value) -> Value {
+        if lastKey == key, let lastValue { return lastValue }
+        let value = all.value(key, orInsert: make(key))
+        (lastKey, lastValue) = (key, value)
         return value
     }
 
     /// Removes the values of these keys.
     /// - Returns: the removed values.
     mutating func remove(where isGone: (Key) -> Bool) -> [Value] {
-        last = nil
+        (lastKey, lastValue) = (nil, nil)
         return all.keys.filter(isGone).compactMap { all.removeValue(forKey: $0) }
     }
 }

@@ -119,7 +119,7 @@ private func runIngress(_ input: inout FuzzInput) {
     var decoder = FrameDecoder(maximumLength: 1 << 20)
     var isClosed = false
     while !input.isEmpty, !isClosed {
-        var effects = IngressSession.Effects()
+        var (requests, effects) = (IngressSession.Requests(), IngressSession.Effects())
         /// The requests that must get a final outcome now; `nil` for any that was not open before.
         var expected: [UInt32]? = []
         let choice = input.byte()
@@ -129,7 +129,7 @@ private func runIngress(_ input: inout FuzzInput) {
             expected = nil
             session.assignCircuit(
                 bytes.span.bytes, now: clock, welcome: { _ in welcome },
-                identify: { _, _ in options & 8 != 0 ? site : nil }, &effects)
+                identify: { _, _ in options & 8 != 0 ? site : nil }, &requests, &effects)
         case 4:
             clock = clock + .milliseconds(Int64(input.byte()) << (choice >> 4))
             if session.deadline.map({ $0 <= clock }) == true { session.timeReached(clock, &effects) }
@@ -162,10 +162,10 @@ private func runIngress(_ input: inout FuzzInput) {
         let answered = finalOutcomes(in: effects.output, &decoder)
         precondition(answered.allSatisfy { !open.contains($0) }, "a final outcome of a request that is open")
         precondition(expected == nil || answered == expected, "not the one final outcome")
-        open += effects.submissions.map(\.submission.request)
-        open += effects.submissionsByHandle.map(\.request)
-        open += effects.handleRequests.map(\.request)
-        owned.formUnion(effects.handleRequests.map(\.request))
+        open += requests.submissions.map(\.submission.request)
+        open += requests.submissionsByHandle.map(\.request)
+        open += requests.handleRequests.map(\.request)
+        owned.formUnion(requests.handleRequests.map(\.request))
         precondition(Set(open).count == open.count, "a request is open twice")
         precondition(open.count <= rules.maximumInFlight, "more submissions in flight than allowed")
         isClosed = effects.closes

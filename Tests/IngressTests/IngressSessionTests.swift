@@ -1073,16 +1073,16 @@ private struct Peer {
             let piece = Array(bytes[start..<end])
             start = end
             let now = clock
-            var effects = IngressSession.Effects()
+            var (requests, effects) = (IngressSession.Requests(), IngressSession.Effects())
             var circuit = circuit
             session.assignCircuit(
                 piece.span.bytes, now: now,
                 comesFrom: {
                     circuit = $0
                     return circuitRejection
-                }, welcome: { _ in Peer.welcome }, identify: { [sites] in sites[$1 + $0.key] }, &effects)
+                }, welcome: { _ in Peer.welcome }, identify: { [sites] in sites[$1 + $0.key] }, &requests, &effects)
             self.circuit = circuit
-            try absorb(effects)
+            try absorb(effects, requests)
         }
     }
 
@@ -1133,14 +1133,16 @@ private struct Peer {
         try absorb(effects)
     }
 
-    private mutating func absorb(_ effects: IngressSession.Effects) throws {
-        let isQuiet = effects.output.isEmpty && effects.submissions.isEmpty && !effects.closes
+    private mutating func absorb(
+        _ effects: IngressSession.Effects, _ requests: IngressSession.Requests = IngressSession.Requests()
+    ) throws {
+        let isQuiet = effects.output.isEmpty && requests.submissions.isEmpty && !effects.closes
         if isClosed, !isQuiet { Issue.record("effects after the connection was closed") }
         if effects.closes { isClosed = true }
-        violations += effects.violations
-        accepted += effects.submissions.map { ($0.submission, $0.app.name) }
-        byHandle += effects.submissionsByHandle
-        handleRequests += effects.handleRequests
+        violations += requests.violations
+        accepted += requests.submissions.map { ($0.submission, $0.app.name) }
+        byHandle += requests.submissionsByHandle
+        handleRequests += requests.handleRequests
         decoder.append(effects.output)
         while let frame = try decoder.next() {
             switch try Message(frame) {

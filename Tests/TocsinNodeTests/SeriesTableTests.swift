@@ -13,13 +13,13 @@ import Testing
             return made
         }
         for key in ["a", "a", "b", "a", "b", "b"] {
-            #expect(table.value(key, orInsert: make()) == (key == "a" ? 1 : 2))
+            #expect(table.value(key) { _ in make() } == (key == "a" ? 1 : 2))
         }
         #expect(table.all == ["a": 1, "b": 2])
         #expect(table.remove { $0 == "b" } == [2])
         #expect(table.remove { $0 == "b" } == [])
         // Not the value of the last look-up.
-        #expect(table.value("b", orInsert: make()) == 3)
+        #expect(table.value("b") { _ in make() } == 3)
         #expect(table.all == ["a": 1, "b": 3])
     }
 }

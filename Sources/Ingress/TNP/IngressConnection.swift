@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Admission
+import DequeModule
 import EventLoop
 import TNP
 import Time
@@ -18,8 +19,9 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
 
     private let stream: ByteStream
     private unowned let host: any SenderHost
+    private let scratch: IngressScratch
     private var session: IngressSession
-    private var output: [UInt8] = []
+    private var effects = IngressSession.Effects()
     private var flushScheduled = false
     package private(set) var isClosed = false
     private var timer: ConnectionTimer?
@@ -42,6 +44,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         self.stream = stream
         self.number = number
         self.host = host
+        scratch = host.scratch
         session = IngressSession(rules: rules, now: .now)
         stream.highWater = Self.highWater
         stream.largestRead = Self.largestRead
@@ -58,48 +61,29 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
             close()
             return host.ended(self)
         }
-        perform { session, effects in session.timeReached(.now, &effects) }
+        perform { session, effects in session.timeReached(stream.loop.now, &effects) }
     }
 
     private func perform(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) {
-        guard !isClosed else { return }
-        let host = host
-        let scratch = host.scratch
-        // An outcome may come at once, while the submissions of the outer call are being delivered.
-        var effects = scratch.effects.take() ?? IngressSession.Effects()
-        if output.isEmpty { output = scratch.takeBuffer() }
-        swap(&output, &effects.output)
+        if !isClosed { proceed(handle(event)) }
+    }
+
+    /// What follows an event.
+    private typealias Next = (closes: Bool, deadline: MonotonicTime?)
+
+    /// Lets the session handle an event, and queues its output.
+    private func handle(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) -> Next {
+        if effects.output.isEmpty { effects.output = scratch.takeBuffer() }
+        // An event that arrives while another one's requests are performed does not close the connection for that one.
+        effects.closes = false
         let deadline = Self.handle(event, in: &session, &effects)
-        swap(&output, &effects.output)
-        defer {
-            effects.removeAll()
-            scratch.effects = effects
-        }
-        if output.isEmpty {
-            scratch.keep(&output)
+        if effects.output.isEmpty {
+            scratch.keep(&effects.output)
         } else if !flushScheduled {
             flushScheduled = true
             stream.loop.atEndOfTurn(self)
         }
-        if effects.isIdentified {
-            since = .now
-            host.identified(self)
-        }
-        // Delivers only after the output is queued: an outcome may come at once, and may close the connection.
-        for (submission, app) in effects.submissions where !isClosed {
-            host.deliver(submission, app: app.name, format: app.format, for: self)
-        }
-        for submission in effects.submissionsByHandle where !isClosed { host.deliver(submission, for: self) }
-        for request in effects.handleRequests where !isClosed { host.perform(request, for: self) }
-        if effects.violations > 0, !isClosed { host.countViolations(self, effects.violations) }
-        if isClosed { return }
-        if effects.closes {
-            stop()
-            flush()
-            stream.finish { [self] in host.ended(self) }
-        } else {
-            timer?.start(until: deadline)
-        }
+        return (effects.closes, deadline)
     }
 
     /// Handles an event in place: reading a property of a stored session would copy it.
@@ -112,15 +96,25 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         return session.deadline
     }
 
+    private func proceed(_ next: Next) {
+        if next.closes {
+            stop()
+            flush()
+            stream.finish { [self] in host.ended(self) }
+        } else {
+            timer?.start(until: next.deadline)
+        }
+    }
+
     package func turnEnded() {
         flushScheduled = false
         flush()
     }
 
     private func flush() {
-        guard !output.isEmpty else { return }
-        stream.write(output)
-        host.scratch.keep(&output)
+        guard !effects.output.isEmpty else { return }
+        stream.write(effects.output)
+        scratch.keep(&effects.output)
         if stream.unsent > Self.highWater { timer?.outputIsUnread() }
     }
 
@@ -130,13 +124,32 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
 
     package func stream(_ stream: ByteStream, received bytes: RawSpan) {
         guard !isClosed else { return }
-        let now = MonotonicTime.now
+        let now = stream.loop.now
         lastRead = now
-        perform { session, effects in
+        var requests = scratch.requests.take() ?? IngressSession.Requests()
+        let next = handle { session, effects in
             session.assignCircuit(
                 bytes, now: now, comesFrom: { host.assign(self, toCircuit: $0) }, welcome: host.welcome(under:),
-                identify: { host.identify(self, by: $0, seed: $1) }, &effects)
+                identify: { host.identify(self, by: $0, seed: $1) }, &requests, &effects)
         }
+        // Only now that the output is queued: an outcome may come at once, and may close the connection.
+        perform(&requests)
+        requests.removeAll()
+        scratch.requests = requests
+        if !isClosed { proceed(next) }
+    }
+
+    private func perform(_ requests: inout IngressSession.Requests) {
+        if requests.isIdentified {
+            since = stream.loop.now
+            host.identified(self)
+        }
+        while !isClosed, let next = requests.submissions.popFirst() {
+            host.deliver(next.submission, app: next.app.name, format: next.app.format, for: self)
+        }
+        for submission in requests.submissionsByHandle where !isClosed { host.deliver(submission, for: self) }
+        for request in requests.handleRequests where !isClosed { host.perform(request, for: self) }
+        if requests.violations > 0, !isClosed { host.countViolations(self, requests.violations) }
     }
 
     package func stream(_ stream: ByteStream, ended reason: StreamError) {
@@ -149,11 +162,11 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
 
     package func finished(_ request: UInt32, _ outcome: Outcome) {
         if outcome.kind == .delivered || outcome.kind == .queued { hasSucceeded = true }
-        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }
+        perform { session, effects in session.finished(request, outcome, now: stream.loop.now, &effects) }
     }
 
     package func registered(_ request: UInt32, _ handle: Handle) {
-        perform { session, effects in session.registered(request, handle, now: .now, &effects) }
+        perform { session, effects in session.registered(request, handle, now: stream.loop.now, &effects) }
     }
 
     package func announce(_ puzzle: Puzzle) {
@@ -163,7 +176,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
 
     package func refused(_ request: UInt32, _ refusal: Refusal) {
         if refusal.puzzle != nil { hasOwnPuzzle = true }
-        perform { session, effects in session.refused(request, refusal, now: .now, &effects) }
+        perform { session, effects in session.refused(request, refusal, now: stream.loop.now, &effects) }
     }
 
     package func closeIdle(_ text: String) { perform { session, effects in session.closeIdle(text, &effects) } }
@@ -173,10 +186,9 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
     package func evict(_ goAway: GoAway) {
         // GOAWAY was already sent; the host is notified when the stream ends.
         guard !isClosed else { return stream.close() }
-        var effects = IngressSession.Effects()
         session.reject(goAway, &effects)
         stop()
-        stream.write(output + effects.output)
+        stream.write(effects.output)
         stream.closeAfterWriting()
         host.ended(self)
     }

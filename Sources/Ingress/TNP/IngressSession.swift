@@ -2,6 +2,7 @@
 
 import Admission
 import Cryptography
+import DequeModule
 import EventLoop
 import NodeConfiguration
 import TNP
@@ -46,8 +47,16 @@ package struct IngressSession {
 
     /// What the connection must do after an event.
     struct Effects {
+        /// Bytes to send.
+        var output: [UInt8] = []
+        /// Whether the connection must be closed once the output is sent.
+        var closes = false
+    }
+
+    /// What the connection must do for the frames that arrived.
+    struct Requests {
         /// Submissions to deliver, each with its app.
-        var submissions: [(submission: Submission, app: (name: String, format: EnvelopeFormat))] = []
+        var submissions: Deque<(submission: Submission, app: (name: String, format: EnvelopeFormat))> = []
         /// Submissions whose handles to look up.
         var submissionsByHandle: [SubmissionByHandle] = []
         /// Requests of handles' owners to perform.
@@ -56,17 +65,13 @@ package struct IngressSession {
         var violations = 0
         /// Whether HELLO was received.
         var isIdentified = false
-        /// Bytes to send.
-        var output: [UInt8] = []
-        /// Whether the connection must be closed once the output is sent.
-        var closes = false
 
-        /// Makes these effects empty; keeps their memory.
+        /// Removes everything; keeps the memory for submissions.
         mutating func removeAll() {
             submissions.removeAll(keepingCapacity: true)
-            submissionsByHandle.removeAll()
-            handleRequests.removeAll()
-            (violations, isIdentified, closes) = (0, false, false)
+            if !submissionsByHandle.isEmpty { submissionsByHandle = [] }
+            if !handleRequests.isEmpty { handleRequests = [] }
+            (violations, isIdentified) = (0, false)
         }
     }
 
@@ -144,7 +149,7 @@ package struct IngressSession {
     mutating func assignCircuit(
         _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
         welcome: (Rules) -> Welcome, identify: (SiteAuthentication, _ seed: [UInt8]) -> Site? = { _, _ in nil },
-        _ effects: inout Effects
+        _ requests: inout Requests, _ effects: inout Effects
     ) {
         guard phase != .over else { return }
         do throws(ProtocolError) {
@@ -160,12 +165,12 @@ package struct IngressSession {
             while phase != .over, let frame = try nextFrame() {
                 idleSince = now
                 frameSince = nil
-                try handle(frame, now: now, welcome: welcome, identify: identify, &effects)
+                try handle(frame, now: now, welcome: welcome, identify: identify, &requests, &effects)
             }
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
             // An outdated sender is not hostile: a version mismatch is no violation.
-            if error.code != .version { effects.violations += 1 }
+            if error.code != .version { requests.violations += 1 }
             end(with: GoAway(phase == .proxyLine ? bypassedTor(error) : error), &effects)
         }
     }
@@ -273,7 +278,8 @@ package struct IngressSession {
 
     private mutating func handle(
         _ frame: Frame, now: MonotonicTime, welcome: (Rules) -> Welcome,
-        identify: (SiteAuthentication, _ seed: [UInt8]) -> Site?, _ effects: inout Effects
+        identify: (SiteAuthentication, _ seed: [UInt8]) -> Site?, _ requests: inout Requests,
+        _ effects: inout Effects
     ) throws(ProtocolError) {
         if phase == .hello, frame.type != FrameType.hello.rawValue {
             throw ProtocolError(code: .protocolError, text: "received a frame before HELLO")
@@ -285,12 +291,12 @@ package struct IngressSession {
             }
             _ = try ProtocolVersion.agreed(with: hello)
             phase = .identified
-            effects.isIdentified = true
+            requests.isIdentified = true
             decoder.maximumLength = rules.maximumFrame
             let welcome = welcome(rules)
             if rules.siteMode != .off { seed = welcome.puzzle.seed }
             effects.output.append(welcome)
-        case .submit(let fields): try submit(fields, now, &effects)
+        case .submit(let fields): try submit(fields, now, &requests, &effects)
         case .ping(let opaque):
             try countControl(now)
             effects.output.append(pong: opaque)
@@ -305,7 +311,7 @@ package struct IngressSession {
             // Checking a signature costs more than any other frame without a submission.
             try countControl(now)
             guard let proved = identify(authentication, seed) else {
-                effects.violations += 1
+                requests.violations += 1
                 return effects.output.append(SiteAuthenticationResult.rejected)
             }
             site = proved
@@ -315,7 +321,7 @@ package struct IngressSession {
                 throw ProtocolError(
                     code: .protocolError, text: "received a frame about a handle, but this node keeps none")
             }
-            try handleRequest(fields, now, &effects)
+            try handleRequest(fields, now, &requests, &effects)
         case .welcome, .result, .puzzle, .registered, .authenticated:
             throw ProtocolError(code: .protocolError, text: "received a frame that only a node sends")
         }
@@ -340,7 +346,7 @@ package struct IngressSession {
     /// - Parameter right: what a site needs to be allowed to do.
     /// - Returns: the outcome of a request that may not; `nil` if it may.
     private mutating func refusal(
-        of request: UInt32, right: Site.Right, _ now: MonotonicTime, _ effects: inout Effects
+        of request: UInt32, right: Site.Right, _ now: MonotonicTime, _ requests: inout Requests
     ) throws(ProtocolError) -> Outcome? {
         guard !inFlight.contains(RequestNumber(request)) else {
             throw ProtocolError(code: .protocolError, text: "received a request number that is still in flight")
@@ -354,54 +360,54 @@ package struct IngressSession {
             return .retry(.tooManyInFlight, after: 1000, text: "at most \(rules.maximumInFlight) submissions in flight")
         }
         guard site.map({ $0.rights.contains(right) }) ?? (rules.siteMode != .required) else {
-            effects.violations += 1
+            requests.violations += 1
             return Rejection(.notASite).outcome
         }
         return nil
     }
 
     private mutating func submit(
-        _ fields: SubmissionFields, _ now: MonotonicTime, _ effects: inout Effects
+        _ fields: SubmissionFields, _ now: MonotonicTime, _ requests: inout Requests, _ effects: inout Effects
     ) throws(ProtocolError) {
         let request = fields.request
         func answer(_ outcome: Outcome) {
             effects.output.append(SubmissionResult(request: request, outcome: outcome))
         }
-        if let outcome = try refusal(of: request, right: .send, now, &effects) { return answer(outcome) }
+        if let outcome = try refusal(of: request, right: .send, now, &requests) { return answer(outcome) }
         if rules.keepsHandles, let handle = fields.handle.flatMap({ Handle($0) }) {
-            effects.submissionsByHandle.append(SubmissionByHandle(request: request, handle: handle, .tnp(fields)))
+            requests.submissionsByHandle.append(SubmissionByHandle(request: request, handle: handle, .tnp(fields)))
             take(request)
             return
         }
         guard let app = rules.app(named: fields.app) else {
-            effects.violations += 1
+            requests.violations += 1
             return answer(Rejection(.unknownApp).outcome)
         }
         do {
-            effects.submissions.append((try fields.checked(format: app.format), app))
+            requests.submissions.append((try fields.checked(format: app.format), app))
             take(request)
         } catch {
-            effects.violations += 1
+            requests.violations += 1
             answer(error.outcome)
         }
     }
 
     private mutating func handleRequest(
-        _ fields: HandleRequestFields, _ now: MonotonicTime, _ effects: inout Effects
+        _ fields: HandleRequestFields, _ now: MonotonicTime, _ requests: inout Requests, _ effects: inout Effects
     ) throws(ProtocolError) {
         let request = fields.request
         func answer(_ outcome: Outcome) { effects.output.append(HandleResult(request: request, outcome: outcome)) }
-        if let outcome = try refusal(of: request, right: .register, now, &effects) { return answer(outcome) }
+        if let outcome = try refusal(of: request, right: .register, now, &requests) { return answer(outcome) }
         // Checking a signature costs more than any other frame without a submission.
         let wait = site == nil ? control.wait(rules.control, now: now) : .zero
         guard wait == .zero else { return answer(.retry(.connectionOverRate, after: wait.wireMilliseconds)) }
         if site == nil { control.take(rules.control, now: now) }
         do {
-            effects.handleRequests.append(try fields.checked())
+            requests.handleRequests.append(try fields.checked())
             take(request)
             aboutHandles.insert(RequestNumber(request))
         } catch {
-            effects.violations += 1
+            requests.violations += 1
             answer(error.outcome)
         }
     }

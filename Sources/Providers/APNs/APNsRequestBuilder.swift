@@ -122,16 +122,17 @@ package struct APNsRequestBuilder: Sendable {
         return Array("\(output)},\"encrypted\":\"".utf8)
     }
 
-    private func payloadStart(for envelope: Envelope) -> [UInt8] {
+    /// The index of the envelope's payload start in ``payloadStarts``.
+    private func payloadStart(of envelope: Envelope) -> Int {
         var flags: Flags = []
         if envelope.sound { flags.insert(.sound) }
         if contentAvailable.isSet(envelope.contentAvailable) { flags.insert(.contentAvailable) }
         if mutableContent.isSet(envelope.mutableContent) { flags.insert(.mutableContent) }
-        return payloadStarts[flags.rawValue]
+        return flags.rawValue
     }
 
     private func payloadLength(of envelope: Envelope) -> Int {
-        payloadStart(for: envelope).count
+        payloadStarts[payloadStart(of: envelope)].count
             + envelope.deliveredJSONLength(format: format, messageMagicLength: messageMagic.count)
             + Self.payloadEnd.count
     }
@@ -139,7 +140,10 @@ package struct APNsRequestBuilder: Sendable {
     /// Checks the size of the payload.
     /// - Throws: ``Rejection`` with reason 105 if the payload would exceed ``largestPayload``.
     package func check(_ envelope: Envelope) throws(Rejection) {
-        let length = payloadLength(of: envelope)
+        try check(length: payloadLength(of: envelope))
+    }
+
+    private func check(length: Int) throws(Rejection) {
         guard length <= Self.largestPayload else {
             throw Rejection(.tooLarge, "the payload would be \(length) bytes; the APNs limit is \(Self.largestPayload)")
         }
@@ -154,11 +158,11 @@ package struct APNsRequestBuilder: Sendable {
     package func write(
         _ request: inout Request, for envelope: Envelope, authorization: [UInt8]?, expiry: Expiry
     ) throws(Rejection) {
-        try check(envelope)
         request.body.removeAll(keepingCapacity: true)
-        request.body.append(copying: payloadStart(for: envelope))
+        request.body.append(copying: payloadStarts[payloadStart(of: envelope)])
         envelope.appendDeliveredJSON(format: format, messageMagic: messageMagic, to: &request.body)
         request.body.append(copying: Self.payloadEnd)
+        try check(length: request.body.count)
         request.headers.start(with: sharedHeaders)
         request.headers.setValue(ofField: ownFields.path) {
             $0.append(copying: "/3/device/")

@@ -172,6 +172,7 @@ lint: swift
 	  --include='*.java' --include=pom.xml --include=pyproject.toml 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests Clients --exclude-dir=target); \
 	  [ -z "$$bare" ] || { echo "these files lack the line 'SPDX-License-Identifier: Apache-2.0':"; echo "$$bare"; exit 1; }
 	python3 Tests/Lint/rooms.py
+	python3 Tests/Simulation/mutate.py --list >/dev/null
 
 format: swift
 	$(SWIFT) format --in-place --recursive Package.swift Sources Tests

@@ -44,8 +44,8 @@ MUTATIONS = [
     (
         "an envelope of an earlier process is not delivered",
         "Sources/Delivery/Spool/DeliveryCore+Spool.swift",
-        "            enterMemory(pending, envelope)\n            deliver(pending, now)\n        }\n    }\n\n    /// Ends",
-        "            enterMemory(pending, envelope)\n        }\n    }\n\n    /// Ends",
+        "            pending.row = row\n            claimAndBegin(pending, now)\n        }\n",
+        "            pending.row = row\n        }\n",
     ),
     (
         "commits are not flushed",
@@ -140,14 +140,14 @@ MUTATIONS = [
     (
         "the budget for unproven tokens is not used up",
         "Sources/Admission/Admission.swift",
-        "            case .tnp: unproven.take(settings.unproven, now: now)\n            case .http: httpUnproven.take(settings.httpUnproven, now: now)",
-        "            case .tnp: break\n            case .http: httpUnproven.take(settings.httpUnproven, now: now)",
+        "        case .tnp: unproven.take(settings.unproven, now: now)\n",
+        "        case .tnp: break\n",
     ),
     (
         "unproven tokens are not checked",
         "Sources/Admission/Admission.swift",
-        "        if isUnproven || tokenRefusal != nil {\n            try checkUnproven",
-        "        if tokenRefusal != nil {\n            try checkUnproven",
+        "if isUnproven || tokenRefusal != nil { try checkUnproven(terms, now) }",
+        "if tokenRefusal != nil { try checkUnproven(terms, now) }",
     ),
     (
         "a proven token counts as dead",
@@ -200,9 +200,9 @@ MUTATIONS = [
     (
         "a final outcome is sent twice",
         "Sources/Ingress/TNP/IngressConnection.swift",
-        "        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }\n",
-        "        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }\n"
-        "        perform { session, effects in session.finished(request, outcome, now: .now, &effects) }\n",
+        "        perform { session, effects in session.finished(request, outcome, now: stream.loop.now, &effects) }\n",
+        "        perform { session, effects in session.finished(request, outcome, now: stream.loop.now, &effects) }\n"
+        "        perform { session, effects in session.finished(request, outcome, now: stream.loop.now, &effects) }\n",
     ),
 ]
 

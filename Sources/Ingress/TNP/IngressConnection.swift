@@ -133,13 +133,13 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
                 identify: { host.identify(self, by: $0, seed: $1) }, &requests, &effects)
         }
         // Only now that the output is queued: an outcome may come at once, and may close the connection.
-        perform(&requests)
+        passOn(&requests)
         requests.removeAll()
         scratch.requests = requests
         if !isClosed { proceed(next) }
     }
 
-    private func perform(_ requests: inout IngressSession.Requests) {
+    private func passOn(_ requests: inout IngressSession.Requests) {
         if requests.isIdentified {
             since = stream.loop.now
             host.identified(self)
@@ -188,7 +188,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         guard !isClosed else { return stream.close() }
         session.reject(goAway, &effects)
         stop()
-        stream.write(effects.output)
+        flush()
         stream.closeAfterWriting()
         host.ended(self)
     }

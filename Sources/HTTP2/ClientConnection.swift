@@ -154,12 +154,10 @@ final class ClientConnection: SessionHandler {
         if isGoingAway, inFlight == 0, endReason == nil { session.terminate() }
     }
 
-    /// Closes the connection; requests without a response fail.
+    /// Closes the connection; requests without a response fail. Within a call of a ``ResponseReceiver``, the connection
+    /// closes soon after.
     func close() {
-        guard endReason == nil else { return }
-        nghttp2_session_terminate_session(session.handle, NGHTTP2_NO_ERROR.rawValue)
-        session.turnEnded()
-        session.fail("closed locally")
+        if endReason == nil { session.close() }
     }
 
     private func start(

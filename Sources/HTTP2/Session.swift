@@ -66,6 +66,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     /// Whether nghttp2 reads, and calls back.
     private var isReading = false
     private var isTerminating = false
+    private var isClosing = false
     /// When bytes last arrived from the peer.
     private(set) var lastReceived = MonotonicTime.now
 
@@ -151,6 +152,16 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         scheduleFlush()
     }
 
+    /// Sends GOAWAY and ends the session: at once, or within a callback as soon as nghttp2 has read the bytes that arrived.
+    func close() {
+        isClosing = true
+        // nghttp2 must not write within a callback, and the handler must live until the last one.
+        guard !isReading else { return }
+        nghttp2_session_terminate_session(handle, NGHTTP2_NO_ERROR.rawValue)
+        turnEnded()
+        fail("closed locally")
+    }
+
     // MARK: In
 
     package func stream(_ stream: ByteStream, received bytes: RawSpan) {
@@ -161,6 +172,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         }
         isReading = false
         guard taken >= 0 else { return fail(isFlooded ? Self.flood : "HTTP/2 error: \(Session.reason(taken))") }
+        if isClosing { return close() }
         guard tell({ $0.sessionShouldAccept(bytes: bytes.byteCount) }) else { return fail(Self.flood) }
         if isTerminating { terminate() }
         scheduleFlush()

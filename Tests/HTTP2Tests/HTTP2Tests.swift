@@ -109,6 +109,22 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         }
     }
 
+    /// What follows the response to stream 1: nothing, PING, and PING without its 8 bytes.
+    @Test(
+        arguments: [[], [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 6, 0, 0, 0, 0, 0]] as [[UInt8]])
+    func `a receiver may close the upstream while the connection reads`(_ rest: [UInt8]) async throws {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            let server = RawServer([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88] + rest)
+            let listener = try Listener(anyPort, on: site.loop, tls: site.serverTLS) { server.accept($0) }
+            let closer = Closer(site.upstream(listener.endpoint))
+            closer.send()
+            while !server.hasEnded { await domain.loop.sleep(for: .milliseconds(5)) }
+            #expect(closer.statuses == [200])
+            listener.close()
+        }
+    }
+
     @Test(
         arguments: [
             // Status 103, each in its own HEADERS frame.
@@ -327,6 +343,24 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         var dumped = ""
         dump(request, to: &dumped)
         #expect(!dumped.contains("secret"))
+    }
+}
+
+/// Closes the upstream from within the report of its response.
+private final class Closer: ResponseReceiver {
+    private let upstream: Upstream
+    private(set) var statuses: [Int?] = []
+
+    init(_ upstream: Upstream) { self.upstream = upstream }
+
+    func send() {
+        upstream.start(
+            request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(20), number: 0, for: self)
+    }
+
+    func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
+        statuses.append((try? result.get())?.status)
+        upstream.close()
     }
 }
 

@@ -75,6 +75,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     }
 
     private func serve(_ new: [Route: any Provider], limits: DispatchLimits) {
+        // A reload may have waited for the key holder.
+        loop.readClock()
         var replaced: [Route: any Provider] = [:]
         for (number, provider) in providers.enumerated() {
             let route = core.routes.routes[number]

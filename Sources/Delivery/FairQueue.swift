@@ -13,9 +13,10 @@ struct FairQueue<Element> {
         let flow: UInt64
         let band: UInt8
 
-        /// The hash for dictionaries. Nobody can choose these numbers: a flow is a circuit.
+        /// The hash for dictionaries. Nobody can choose the flows: they are circuits.
         func _rawHashValue(seed: Int) -> Int {
-            Int(truncatingIfNeeded: (flow ^ UInt64(band) << 56) &* 0x9E37_79B9_7F4A_7C15) ^ seed
+            let product = (flow ^ UInt64(band) << 56).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+            return Int(truncatingIfNeeded: product.high ^ product.low ^ UInt64(truncatingIfNeeded: seed))
         }
     }
 

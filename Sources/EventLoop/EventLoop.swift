@@ -168,7 +168,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     package var now: MonotonicTime { reading ?? readClock() }
 
     /// Reads the clock during an event; ``now`` is this time from now on. Loop only.
-    package func readClock() -> MonotonicTime {
+    @discardableResult package func readClock() -> MonotonicTime {
         let time = MonotonicTime.now
         if simulated == nil { reading = time }
         return time

@@ -121,6 +121,7 @@ package final class Listener {
     }
 
     private func accept(_ descriptor: Int32) {
+        loop.eventBegins()
         if acceptedInTurn.turn != loop.turn { acceptedInTurn = (loop.turn, 0) }
         acceptedInTurn.count += 1
         if acceptedInTurn.count == Self.acceptsPerTurn { suspend(for: .zero) }

@@ -12,12 +12,6 @@ struct FairQueue<Element> {
     private struct Key: Hashable {
         let flow: UInt64
         let band: UInt8
-
-        /// The hash for dictionaries. Nobody can choose the flows: they are circuits.
-        func _rawHashValue(seed: Int) -> Int {
-            let product = (flow ^ UInt64(band) << 56).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
-            return Int(truncatingIfNeeded: product.high ^ product.low ^ UInt64(truncatingIfNeeded: seed))
-        }
     }
 
     private struct Entry {

@@ -162,9 +162,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         if simulated != nil { takeTurn() }
     }
 
-    /// The time of the event that the loop is handling, by the monotonic clock: of bytes that arrived, a timer, or a job.
-    /// Reads the clock at most once an event, because an envelope would otherwise take nine readings of 50 cycles. Loop
-    /// only.
+    /// The time of the event that the loop is handling, by the monotonic clock: of a connection or bytes that arrived, a
+    /// timer, or a job. Reads the clock only if the event has not yet, because an envelope would otherwise take nine
+    /// readings of 50 cycles. Loop only.
     package var now: MonotonicTime { reading ?? readClock() }
 
     /// Reads the clock during an event; ``now`` is this time from now on. Loop only.

@@ -7,8 +7,11 @@ LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser
 RUNTIME := tor
 # The engine of a cluster, for tests.
 ENGINE := redis-tools
+# Programs that the tests hold the node against, or that act as its users.
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light socat curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
-  zbar-tools default-jdk-headless prometheus chromium onionbalance prosody prosody-modules python3-slixmpp $(ENGINE)
+  zbar-tools chromium $(ENGINE)
+# What only `make test-all` needs.
+EXTENDED := prometheus onionbalance prosody prosody-modules python3-slixmpp
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
   libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java
@@ -30,13 +33,14 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: fuzz-kept test-all packages-test-all simulate-kept demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
 	@echo "make demo-cluster three nodes and their engine on this machine, killed at random while senders submit"
-	@echo "make test         all tests, including those over a private Tor network, with a browser and a JVM"
+	@echo "make test         whether it works: twelve minutes, with a private Tor network, a browser and all clients"
 	@echo "make test-quick   tests without tor, browser, JVM and running nodes"
+	@echo "make test-all     also what takes long: the release build, kept seeds, OnionBalance, Prosody, desktops in Java"
 	@echo "make build        debug build             make release   optimised and stripped: .build/tocsin"
 	@echo "make clients      the clients in other languages: Clients/java/target/tocsin-client.jar, Clients/python/dist/*.whl"
 	@echo "make deb          Debian package          make test-deb  install, run and purge it in a container"
@@ -52,11 +56,12 @@ help:
 	@echo "make flood        honest senders beside hostile circuits"
 	@echo "make flood-long   the same for ten minutes, with 2,000 circuits"
 	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
+	@echo "make fuzz-kept    what the fuzzers have kept, once each, as CI does"
 	@echo "make fuzz-fast    four times as many inputs, without AddressSanitizer; adds what it finds to the kept inputs"
 	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
 	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"
 	@echo "make test-asan    tests under AddressSanitizer    make test-tsan  under ThreadSanitizer"
-	@echo "make test-quick-sanitized  the tests of test-quick under both"
+	@echo "make test-quick-sanitized  the tests of test-quick under both sanitizers"
 
 swift:
 	@command -v $(SWIFT) >/dev/null || { \
@@ -85,6 +90,9 @@ packages-test: packages
 	$(call install,$(INDEPENDENT) $(JAVA) $(PYTHON))
 	@test -d .build/python/pywebpush || \
 	    python3 -m pip install --quiet --root-user-action=ignore --no-deps --target .build/python $(ORACLES)
+
+packages-test-all: packages-test
+	$(call install,$(EXTENDED))
 
 packages-clients:
 	$(call install,$(JAVA) $(PYTHON))
@@ -133,12 +141,18 @@ demo-cluster: packages
 	$(SWIFT) build --product tocsin-bench
 	.build/debug/tocsin-bench cluster --kills 5 --engine-kills 1
 
-# The allocation and memory tests measure the node as it is released.
+# Twelve minutes on two cores from a bare Debian 12: whether the product works, over real tor, with every client.
 test: packages-test clients
-	$(SWIFT) build $(OPTIMISED) --product tocsin
 	$(SWIFT) build --build-tests
 	Tests/run
-	$(MAKE) simulate-years SIMULATE_MINUTES=5
+
+# Also what takes long: the allocation and memory tests, which measure the node as it is released, kept seeds of the
+# simulation, OnionBalance, Prosody, Prometheus, desktops in Java.
+test-all: packages-test-all clients
+	$(SWIFT) build --build-tests
+	$(SWIFT) build $(OPTIMISED) --product tocsin
+	Tests/run all
+	$(MAKE) simulate-kept
 
 # Without tor, browser, JVM and running nodes: quick, for use while developing.
 test-quick: packages
@@ -158,13 +172,13 @@ TSAN := TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/races.supp LD_PRELOAD=$(CURDIR
 test-tsan: packages-test .build-tsan/mutexes.so
 	$(TSAN) $(SWIFT) test --no-parallel --sanitize=thread --scratch-path .build-tsan --skip $(MEASURED)
 
-# The suites of test-quick under both sanitizers.
+# The suites of test-quick under AddressSanitizer, and under ThreadSanitizer those of them that have threads.
 test-quick-sanitized: packages .build-tsan/mutexes.so
 	$(call install,$(ENGINE))
 	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick
 	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
-	$(TSAN) BUILD=.build-tsan Tests/run quick
+	$(TSAN) BUILD=.build-tsan Tests/run --group sockets
 
 lint: swift
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests
@@ -172,6 +186,7 @@ lint: swift
 	  --include='*.java' --include=pom.xml --include=pyproject.toml 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests Clients --exclude-dir=target); \
 	  [ -z "$$bare" ] || { echo "these files lack the line 'SPDX-License-Identifier: Apache-2.0':"; echo "$$bare"; exit 1; }
 	python3 Tests/Lint/rooms.py
+	python3 Tests/Lint/groups.py
 	python3 Tests/Simulation/mutate.py --list >/dev/null
 
 format: swift
@@ -227,7 +242,12 @@ flood-long: packages
 	.build/release/tocsin-bench flood --seconds 600 --calm-seconds 60 --hostile 2000 --pause-factor 8 --check \
 	  --max-megabytes 400
 
-# Kept seeds, then fresh ones until the time is up.
+# Kept seeds: those that once broke a rule, and those of every run of the tests.
+simulate-kept: packages
+	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
+	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds
+
+# Kept seeds, then fresh ones until the time is up; a failure prints the command that repeats it.
 simulate-years: packages
 	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
 	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes $(SIMULATE_MINUTES)
@@ -237,6 +257,11 @@ FUZZER := $(SWIFT) build -c release --product tocsin-fuzz -Xswiftc -use-ld=lld -
 fuzz: packages
 	TOCSIN_FUZZ=fuzzer,address $(FUZZER) --scratch-path .build-fuzz --sanitize=address
 	Tests/Fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
+
+# What the fuzzers have kept, once each: the same every time.
+fuzz-kept: packages
+	TOCSIN_FUZZ=fuzzer,address $(FUZZER) --scratch-path .build-fuzz --sanitize=address
+	Tests/Fuzz/fuzz.py --kept
 
 # Without AddressSanitizer, which takes three quarters of the time. `make fuzz` then runs with it what this keeps.
 fuzz-fast: packages

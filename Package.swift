@@ -206,45 +206,56 @@ let package = Package(
         .testTarget(
             name: "AdminPortTests",
             dependencies: [
-                "AdminPort", "HTTP1", "NodeConfiguration", "Simulator", "TNP", "TocsinNode",
+                "TestSupport", "AdminPort", "HTTP1", "NodeConfiguration", "Simulator", "TNP", "TocsinNode",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
             name: "AdmissionTests",
-            dependencies: ["Admission", "Cryptography", "EventLoop", "Simulator", "Store", "TNP", "Time"],
+            dependencies: [
+                "TestSupport", "Admission", "Cryptography", "EventLoop", "Simulator", "Store", "TNP", "Time",
+            ],
             swiftSettings: ours),
         .testTarget(
             name: "ClusterTests",
-            dependencies: ["Admission", "Cluster", "Cryptography", "EventLoop", "Redis", "Simulator", "TNP", "Time"],
+            dependencies: [
+                "TestSupport", "Admission", "Cluster", "Cryptography", "EventLoop", "Redis", "Simulator", "TNP", "Time",
+            ],
             swiftSettings: ours),
         .testTarget(
-            name: "ConfinementTests", dependencies: ["CLinux", "Confinement", "Simulator"], swiftSettings: ours),
-        .testTarget(name: "ConsoleTests", dependencies: ["Console", "tocsin"], swiftSettings: ours),
+            name: "ConfinementTests", dependencies: ["TestSupport", "CLinux", "Confinement", "Simulator"],
+            swiftSettings: ours),
+        .testTarget(name: "ConsoleTests", dependencies: ["TestSupport", "Console", "tocsin"], swiftSettings: ours),
         .testTarget(
-            name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "Simulator"], swiftSettings: ours),
+            name: "CryptographyTests", dependencies: ["TestSupport", "COpenSSL", "Cryptography", "Simulator"],
+            swiftSettings: ours),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "Store", "TNP",
+                "TestSupport", "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "Store",
+                "TNP",
                 "Tables", "Time", .product(name: "DequeModule", package: "swift-collections"),
             ], swiftSettings: ours),
         .testTarget(
             name: "DiagnosticsTests",
             dependencies: [
-                "Admission", "Cluster", "Cryptography", "Delivery", "Diagnostics", "EventLoop", "HTTP2",
+                "TestSupport", "Admission", "Cluster", "Cryptography", "Delivery", "Diagnostics", "EventLoop", "HTTP2",
                 "NodeConfiguration", "Providers", "Redis", "Simulator", "TNP", "TocsinNode", "Tor",
             ], swiftSettings: ours),
         .testTarget(
-            name: "EventLoopTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
+            name: "EventLoopTests",
+            dependencies: ["TestSupport", "Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
             swiftSettings: ours),
         .testTarget(
-            name: "HandlesTests", dependencies: ["Cryptography", "Handles", "Store", "TNP"],
+            name: "HandlesTests", dependencies: ["TestSupport", "Cryptography", "Handles", "Store", "TNP"],
             swiftSettings: ours),
         .testTarget(
-            name: "HTTP1Tests", dependencies: ["EventLoop", "HTTP1", "Simulator", "Time", "Tor"], swiftSettings: ours),
+            name: "HTTP1Tests", dependencies: ["TestSupport", "EventLoop", "HTTP1", "Simulator", "Time", "Tor"],
+            swiftSettings: ours),
         .testTarget(
             name: "HTTP2Tests",
-            dependencies: ["CNGHTTP2", "Cryptography", "EventLoop", "HTTP2", "Simulator", "Time", "Tor"],
+            dependencies: [
+                "TestSupport", "CNGHTTP2", "Cryptography", "EventLoop", "HTTP2", "Simulator", "Time", "Tor",
+            ],
             swiftSettings: ours),
         .testTarget(
             name: "IngressTests",
@@ -255,13 +266,15 @@ let package = Package(
         .testTarget(
             name: "KeyHolderTests",
             dependencies: [
-                "Confinement", "Cryptography", "EventLoop", "KeyHolder", "NodeConfiguration", "Providers", "Simulator",
+                "TestSupport", "Confinement", "Cryptography", "EventLoop", "KeyHolder", "NodeConfiguration",
+                "Providers", "Simulator",
                 "Time",
             ], swiftSettings: ours),
         .testTarget(
             name: "NodeConfigurationTests",
             dependencies: [
-                "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration", "Providers",
+                "TestSupport", "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration",
+                "Providers",
                 "TNP",
                 "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
@@ -270,25 +283,31 @@ let package = Package(
             name: "PrometheusTests", dependencies: ["Prometheus", "Simulator", "TestSupport"], swiftSettings: ours),
         .testTarget(
             name: "ProvidersTests",
-            dependencies: ["Cryptography", "EventLoop", "HTTP2", "Providers", "Sender", "Simulator", "TNP", "Time"],
+            dependencies: [
+                "TestSupport", "Cryptography", "EventLoop", "HTTP2", "Providers", "Sender", "Simulator", "TNP", "Time",
+            ],
             swiftSettings: ours),
-        .testTarget(name: "QRCodeTests", dependencies: ["QRCode", "Simulator", "Tor"], swiftSettings: ours),
+        .testTarget(
+            name: "QRCodeTests", dependencies: ["TestSupport", "QRCode", "Simulator", "Tor"], swiftSettings: ours),
         .testTarget(
             name: "SenderTests",
             dependencies: [
                 "Cryptography", "EventLoop", "Sender", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport",
             ], swiftSettings: ours),
         .testTarget(
-            name: "RedisTests", dependencies: ["EventLoop", "Redis", "Simulator", "Time"], swiftSettings: ours),
-        .testTarget(
-            name: "SimulatorTests", dependencies: ["Cryptography", "EventLoop", "HTTP2", "Simulator", "TNP", "Time"],
+            name: "RedisTests", dependencies: ["TestSupport", "EventLoop", "Redis", "Simulator", "Time"],
             swiftSettings: ours),
-        .testTarget(name: "StoreTests", dependencies: ["Cryptography", "Store"], swiftSettings: ours),
+        .testTarget(
+            name: "SimulatorTests",
+            dependencies: ["TestSupport", "Cryptography", "EventLoop", "HTTP2", "Simulator", "TNP", "Time"],
+            swiftSettings: ours),
+        .testTarget(name: "StoreTests", dependencies: ["TestSupport", "Cryptography", "Store"], swiftSettings: ours),
         .testTarget(
             name: "TNPTests", dependencies: ["Cryptography", "Simulator", "TNP", "Tor", "TestSupport"],
             swiftSettings: ours),
         .testTarget(
-            name: "TimeTests", dependencies: ["Admission", "EventLoop", "Providers", "Time"], swiftSettings: ours),
+            name: "TimeTests", dependencies: ["TestSupport", "Admission", "EventLoop", "Providers", "Time"],
+            swiftSettings: ours),
         .testTarget(
             name: "TocsinClientTests",
             dependencies: [
@@ -304,19 +323,21 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "TorTests", dependencies: ["Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
+            name: "TorTests", dependencies: ["TestSupport", "Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
             swiftSettings: ours),
         .testTarget(
             name: "tocsinTests",
             dependencies: [
-                "Console", "Cryptography", "EventLoop", "NodeConfiguration", "Providers", "Simulator", "TNP",
+                "TestSupport", "Console", "Cryptography", "EventLoop", "NodeConfiguration", "Providers", "Simulator",
+                "TNP",
                 "TocsinNode", "Tor", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], swiftSettings: ours),
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics", "EventLoop", "Ingress",
+                "TestSupport", "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics",
+                "EventLoop", "Ingress",
                 "NodeConfiguration", "Providers", "Simulator", "Store", "TNP", "Time", "TocsinClient", "TocsinNode",
                 "Confinement", "Tor", "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",

@@ -21,7 +21,7 @@ package actor SimulatedServices {
         package var projectID: String
         /// The address to listen on.
         package var host = "127.0.0.1"
-        /// The ports to listen on: APNs production, APNs development, FCM; 0 selects a free port.
+        /// The ports to listen on: APNs production, APNs development, FCM, Web Push; 0 reserves a free one.
         package var ports: (production: UInt16, development: UInt16, fcm: UInt16, webPush: UInt16)
         /// The seed of the random choice of the requests that fail: the same seed and the same requests give the same
         /// faults.
@@ -89,6 +89,7 @@ package actor SimulatedServices {
     private var certificates: ServerCertificates?
     private var google: SimulatedFCM?
     private var clockOffset: Int64 = 0
+    private let reservations = PortReservations()
 
     /// Creates services that do not listen yet.
     package init(_ options: Options, on loop: EventLoop) {
@@ -102,7 +103,7 @@ package actor SimulatedServices {
     ///     certificates.
     ///   - serverNames: host names and addresses in the servers' certificates.
     ///   - certificateKey: the kind of the key of `apns.p12`.
-    /// - Throws: ``SetupError`` or `ListenError`.
+    /// - Throws: ``SetupError``, `ListenError`, or `TorError` if no port is free.
     package func start(
         identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"],
         certificateKey: CertificateAuthority.KeyKind = .ecdsa
@@ -119,7 +120,7 @@ package actor SimulatedServices {
         func instance(_ service: any PushService, port: UInt16, asksClients: Bool) throws -> Instance {
             let faulty = FaultyService(service, registry: registry, loop: loop, seed: seeds.next(), now: clock)
             let server = try Server(
-                on: .tcp(host: options.host, port: port), loop: loop,
+                on: .tcp(host: options.host, port: port == 0 ? try reservations.reserve() : port), loop: loop,
                 tls: try certificates.context(.good, requestsClientCertificate: asksClients), handler: faulty)
             return Instance(service: faulty, server: server, asksClients: asksClients)
         }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import AdminPort
 @testable import HTTP1
 @testable import TocsinNode
 
-@Suite struct AdminGateTests {
+@Suite(.tags(.computing)) struct AdminGateTests {
     private func route(
         _ target: String = "/", method: String = "GET", host: String? = "localhost:7079",
         _ headers: [(String, String)] = [], onSocket: Bool = false

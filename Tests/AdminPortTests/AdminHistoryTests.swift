@@ -4,12 +4,13 @@ import Logging
 import Simulator
 import Synchronization
 import TNP
+import TestSupport
 import Testing
 
 @testable import AdminPort
 @testable import TocsinNode
 
-@Suite struct HistoryTests {
+@Suite(.tags(.computing)) struct HistoryTests {
     /// 14:03 UTC.
     private let now: Int64 = 1_790_000_000 / 86_400 * 86_400 + 14 * 3600 + 3 * 60
 
@@ -79,7 +80,7 @@ import Testing
     }
 }
 
-@Suite struct RecentAlarmsTests {
+@Suite(.tags(.computing)) struct RecentAlarmsTests {
     @Test func `a repeated alarm is counted and moves to the front`() {
         var list = RecentAlarms()
         list.record("warning", "one", at: 1)
@@ -111,7 +112,7 @@ import Testing
     }
 }
 
-@Suite struct AlarmLogHandlerTests {
+@Suite(.tags(.computing)) struct AlarmLogHandlerTests {
     /// The lines passed on by the handler.
     private final class Lines: Sendable {
         let messages = Mutex<[String]>([])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import AdminPort
@@ -73,7 +74,7 @@ private func skeleton(_ page: String) -> [String] {
     }
 }
 
-@Suite struct DashboardPageTests {
+@Suite(.tags(.computing)) struct DashboardPageTests {
     private static let hostile = "<script>alert(1)</script><b id=x onclick='a'>\"'&amp;\u{0}\r\ndata: x\n\n"
 
     private func page(_ snapshot: NodeSnapshot) -> String {
@@ -190,7 +191,7 @@ private func skeleton(_ page: String) -> [String] {
     }
 }
 
-@Suite struct HealthTests {
+@Suite(.tags(.computing)) struct HealthTests {
     @Test func `health is good if there are no problems`() {
         let health = Health(.empty())
         #expect(health.grade == .good && health.reasons.isEmpty)
@@ -240,7 +241,7 @@ private func skeleton(_ page: String) -> [String] {
     }
 }
 
-@Suite struct OutcomeChartTests {
+@Suite(.tags(.computing)) struct OutcomeChartTests {
     private func chart(_ buckets: [NodeSnapshot.Bucket]) -> String {
         OutcomeChart(name: "c", title: "T", buckets: buckets, width: 60).html.text
     }
@@ -274,7 +275,7 @@ private func skeleton(_ page: String) -> [String] {
     }
 }
 
-@Suite struct FormatTests {
+@Suite(.tags(.computing)) struct FormatTests {
     @Test(arguments: [
         (0, "0"), (7, "7"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "−1,000"),
         (Int.min, "−9,223,372,036,854,775,808"),
@@ -311,7 +312,7 @@ private func skeleton(_ page: String) -> [String] {
     }
 }
 
-@Suite struct StatusJSONTests {
+@Suite(.tags(.computing)) struct StatusJSONTests {
     private func object(_ text: String) throws -> [String: Any] {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
     }

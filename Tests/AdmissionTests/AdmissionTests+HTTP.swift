@@ -2,12 +2,13 @@
 
 import EventLoop
 import TNP
+import TestSupport
 import Testing
 
 @testable import Admission
 
 /// The HTTP endpoint, whose senders cannot provide proof of work.
-@Suite struct HTTPAdmissionTests {
+@Suite(.tags(.computing)) struct HTTPAdmissionTests {
     private func prove(_ harness: AdmissionHarness, _ devices: Range<Int>) throws {
         for device in devices { try harness.send(to: device, .delivered()) }
     }

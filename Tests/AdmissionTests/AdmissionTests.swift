@@ -4,12 +4,13 @@ import Cryptography
 import EventLoop
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import Time
 
-@Suite struct AdmissionTests {
+@Suite(.tags(.computing)) struct AdmissionTests {
     // MARK: Limits
 
     /// The limits that a submission meets, from the first to the last.

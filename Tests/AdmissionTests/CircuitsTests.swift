@@ -2,13 +2,14 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import TNP
 @testable import Time
 
-@Suite struct CircuitsTests {
+@Suite(.tags(.computing)) struct CircuitsTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let rate = Rate(burst: 20, perMinute: 2)
 

@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import Time
 
-@Suite struct EffortControlTests {
+@Suite(.tags(.computing)) struct EffortControlTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let minimum: UInt32 = 1 << 14
     private let maximum: UInt32 = 1 << 24

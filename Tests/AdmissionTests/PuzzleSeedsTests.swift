@@ -4,11 +4,12 @@ import Admission
 import Cryptography
 import EventLoop
 import TNP
+import TestSupport
 import Testing
 
 @testable import Time
 
-@Suite struct PuzzleSeedsTests {
+@Suite(.tags(.computing)) struct PuzzleSeedsTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let digest = BLAKE2b.hash256("an envelope".utf8)
     private let other = BLAKE2b.hash256("another envelope".utf8)

@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import Time
 
-@Suite struct RateTests {
+@Suite(.tags(.computing)) struct RateTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let nanosecond = Duration.nanoseconds(1)
 

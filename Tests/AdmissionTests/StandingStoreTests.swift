@@ -5,11 +5,12 @@ import Foundation
 import Glibc
 import Simulator
 import Store
+import TestSupport
 import Testing
 
 @testable import Admission
 
-@Suite struct StandingStoreTests {
+@Suite(.tags(.sockets)) struct StandingStoreTests {
     private let fixture: Fixture
 
     init() throws { fixture = try Fixture() }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Admission
 
-@Suite struct TokenTableTests {
+@Suite(.tags(.computing)) struct TokenTableTests {
     private let today: UInt16 = 20_000
 
     private func makeRecord(

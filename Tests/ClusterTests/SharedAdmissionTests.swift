@@ -6,13 +6,14 @@ import EventLoop
 import Redis
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import Time
 
 @testable import Cluster
 
 /// Two nodes that admit submissions together, with a real Redis server.
-@Suite struct SharedAdmissionTests {
+@Suite(.tags(.sockets)) struct SharedAdmissionTests {
     private let loop = EventLoop(name: "admission")
 
     /// A node without endpoints and push services.

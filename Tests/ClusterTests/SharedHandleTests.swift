@@ -4,12 +4,13 @@ import Cryptography
 import EventLoop
 import Redis
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Cluster
 
 /// What the engine holds of handles, with a real Redis server.
-@Suite struct SharedHandleTests {
+@Suite(.tags(.sockets)) struct SharedHandleTests {
     private let loop = EventLoop(name: "handles")
     private static let name = [UInt8](repeating: 5, count: 16)
 

@@ -3,9 +3,10 @@
 import CLinux
 import Confinement
 import Glibc
+import TestSupport
 import Testing
 
-@Suite struct ProcessHardeningTests {
+@Suite(.tags(.sockets)) struct ProcessHardeningTests {
     // Runs in a child process: the setting is permanent, and a sanitizer could no longer inspect this process.
     @Test func `a process that forbids core dumps writes none`() async {
         await #expect(processExitsWith: .success) {

@@ -3,10 +3,11 @@
 import CLinux
 import Confinement
 import Glibc
+import TestSupport
 import Testing
 
 /// The sandbox, each test in a process of its own, because it is for ever. Landlock confines the thread of the test.
-@Suite struct SandboxTests {
+@Suite(.tags(.sockets)) struct SandboxTests {
     /// Ends the process without the work that a leak sanitizer does at the end of a process: the sandbox forbids it.
     private static func leave() { _exit(0) }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Console
 @testable import tocsin
 
-@Suite struct TerminalTextTests {
+@Suite(.tags(.computing)) struct TerminalTextTests {
     @Test(arguments: [
         ("good\u{1B}[2Kbad\r\u{9B}1mé ✓", "good[2Kbad1mé ✓"), ("a\u{202E}b\u{2066}c\u{200B}d", "abcd"),
         ("a\u{2028}b\u{2029}c", "abc"), ("a\tb\u{7F}c\u{0}d", "abcd"), ("a\nb", "a\nb"),

@@ -2,11 +2,12 @@
 
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Cryptography
 
-@Suite struct EncodingTests {
+@Suite(.tags(.computing)) struct EncodingTests {
     @Test func `hexadecimal digits are those of either case, one by one and together`() {
         let digits = Set("0123456789abcdefABCDEF".utf8)
         for byte in UInt8.min...UInt8.max {
@@ -70,7 +71,7 @@ import Testing
     }
 }
 
-@Suite struct SigningKeyTests {
+@Suite(.tags(.computing)) struct SigningKeyTests {
     @Test(arguments: [SignatureAlgorithm.es256, .rs256])
     func `a signature is valid only for its message and its key`(_ algorithm: SignatureAlgorithm) {
         let key = SigningKey.generate(algorithm)
@@ -110,7 +111,7 @@ import Testing
     }
 }
 
-@Suite struct PKCS12Tests {
+@Suite(.tags(.computing)) struct PKCS12Tests {
     private let authority = CertificateAuthority(name: "test")
 
     @Test func `a certificate round-trips through PKCS#12`() throws {
@@ -133,7 +134,7 @@ import Testing
     }
 }
 
-@Suite struct SealingTests {
+@Suite(.tags(.computing)) struct SealingTests {
     @Test func `an altered ciphertext does not open`() throws {
         let key = [UInt8](repeating: 1, count: 32)
         let nonce = [UInt8](repeating: 2, count: 12)
@@ -152,7 +153,7 @@ import Testing
     }
 }
 
-@Suite struct PseudonymTests {
+@Suite(.tags(.computing)) struct PseudonymTests {
     @Test func `a token's pseudonym changes daily`() {
         var names = Pseudonyms()
         let token = Array("token".utf8)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Cryptography
 
 /// The primitives of an onion service's files and addresses.
-@Suite struct OnionPrimitivesTests {
+@Suite(.tags(.computing)) struct OnionPrimitivesTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
     @Test func `Base32 matches RFC 4648, without padding`() {

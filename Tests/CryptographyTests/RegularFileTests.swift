@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Cryptography
 
-@Suite struct RegularFileTests {
+@Suite(.tags(.computing)) struct RegularFileTests {
     private let path = URL.temporaryDirectory.appending(path: "tocsin-file-\(UUID().uuidString)").path()
 
     private func failure(atMost limit: Int = 100, access: RegularFile.Access = .anyone) -> RegularFile.Failure? {

@@ -2,12 +2,13 @@
 
 import COpenSSL
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Cryptography
 
 /// OpenSSL signs with a key that another process has: here, with one that is a Swift object.
-@Suite struct RemoteKeyTests {
+@Suite(.tags(.computing)) struct RemoteKeyTests {
     private final class Remote: RemoteKey {
         let key: CertifiedKey
         let isReachable: Bool

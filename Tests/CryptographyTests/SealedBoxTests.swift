@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Cryptography
 
-@Suite struct SealedBoxTests {
+@Suite(.tags(.computing)) struct SealedBoxTests {
     private func makeBox(_ byte: UInt8 = 1) throws -> SealedBox {
         try #require(SealedBox(key: SecretBytes([UInt8](repeating: byte, count: 32))))
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Cryptography
 
-@Suite struct SealedStreamTests {
+@Suite(.tags(.computing)) struct SealedStreamTests {
     private static let passphrase = Array("correct horse battery".utf8)
 
     private static func sealed(_ chunks: [[UInt8]]) throws -> (header: [UInt8], chunks: [[UInt8]]) {

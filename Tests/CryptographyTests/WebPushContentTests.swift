@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Cryptography
 
 /// The example of RFC 8291, Appendix A.
-@Suite struct WebPushContentTests {
+@Suite(.tags(.computing)) struct WebPushContentTests {
     private func bytes(_ text: String) -> [UInt8] { Base64.decodeURLSafe(Array(text.utf8)) ?? [] }
 
     private let text = Array("When I grow up, I want to be a watermelon".utf8)

@@ -3,13 +3,14 @@
 import EventLoop
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Providers
 @testable import Time
 
-@Suite struct AttemptHistoryTests {
+@Suite(.tags(.computing)) struct AttemptHistoryTests {
     // MARK: Each kind of disposition
 
     @Test func `a final disposition is not retried`() {

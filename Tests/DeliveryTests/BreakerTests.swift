@@ -3,13 +3,14 @@
 import EventLoop
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Providers
 @testable import Time
 
-@Suite struct BreakerTests {
+@Suite(.tags(.computing)) struct BreakerTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     /// A breaker that opened at ``start``.

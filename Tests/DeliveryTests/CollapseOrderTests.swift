@@ -2,11 +2,12 @@
 
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 
-@Suite struct CollapseOrderTests {
+@Suite(.tags(.computing)) struct CollapseOrderTests {
     private func makeEnvelope(_ collapseID: String?, to token: String = "0f0f") throws -> Envelope {
         try Envelope(
             magic: .android, deviceToken: Array(token.utf8)[...], iv: Array("0123456789abcdef".utf8)[...],

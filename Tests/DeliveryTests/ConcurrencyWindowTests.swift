@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Time
 
-@Suite struct ConcurrencyWindowTests {
+@Suite(.tags(.computing)) struct ConcurrencyWindowTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     /// A window with this limit after its slow start, with a base latency of 100 ms.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Time
 
-@Suite struct ConnectionFailuresTests {
+@Suite(.tags(.computing)) struct ConnectionFailuresTests {
     private func time(_ milliseconds: UInt64) -> MonotonicTime {
         MonotonicTime(nanoseconds: 1_000_000_000 + milliseconds * 1_000_000)
     }

@@ -2,12 +2,13 @@
 
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Providers
 
-@Suite struct DeliveryCoreModelTests {
+@Suite(.tags(.computing)) struct DeliveryCoreModelTests {
     private static let steps = 2000
 
     @Test(arguments: 1...150 as ClosedRange<UInt64>)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Providers
 
-@Suite struct DeliveryCoreTests {
+@Suite(.tags(.computing)) struct DeliveryCoreTests {
     private let android = Route(app: "one", magic: .android)
     private let apple = Route(app: "one", magic: .iOS)
     private let appleDevelopment = Route(app: "one", magic: .iOSDev)

@@ -3,12 +3,13 @@
 import EventLoop
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Time
 
-@Suite struct DevicePausesTests {
+@Suite(.tags(.computing)) struct DevicePausesTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     private func token(_ number: Int) -> TableKey { TableKey(Array("token-\(number)".utf8)[...]) }

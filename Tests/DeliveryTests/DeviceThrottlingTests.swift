@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Delivery
 
-@Suite struct DeviceThrottlingTests {
+@Suite(.tags(.computing)) struct DeviceThrottlingTests {
     /// The part of answers after which the lane counts as throttled, when this part of them throttles a device.
     private func isNoticed(perMille: Int, answers: Int = 2000) -> Double {
         var throttling = DeviceThrottling()

@@ -2,11 +2,12 @@
 
 import Providers
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 
-@Suite struct EnvironmentSearchTests {
+@Suite(.tags(.computing)) struct EnvironmentSearchTests {
     private func doesSwitch(
         _ search: inout EnvironmentSearch, after effect: Disposition.TokenEffect, from magic: Magic,
         isServed: Bool = true

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import Delivery
 
-@Suite struct FairQueueTests {
+@Suite(.tags(.computing)) struct FairQueueTests {
     @Test func `the next expiry is known, even after elements with an earlier one have left`() {
         var queue = FairQueue<Int>(quantum: 1)
         #expect(queue.nextExpiry() == nil)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Delivery
 
-@Suite struct OriginLanesTests {
+@Suite(.tags(.computing)) struct OriginLanesTests {
     @Test func `a server keeps its lane, and the least recently used idle one is given away`() {
         var lanes = OriginLanes(count: 3, named: [])
         #expect(lanes.lane(of: "a") { _ in .idle } == .new(0))

@@ -3,12 +3,13 @@
 import EventLoop
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Time
 
-@Suite struct ReplayWindowTests {
+@Suite(.tags(.computing)) struct ReplayWindowTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let length = Duration.seconds(600)
     private var beforeTheEnd: MonotonicTime { start + (length - .nanoseconds(1)) }

@@ -6,13 +6,14 @@ import Glibc
 import Store
 import Synchronization
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 
 // MARK: Stored envelopes
 
-@Suite struct SpooledEnvelopeTests {
+@Suite(.tags(.computing)) struct SpooledEnvelopeTests {
     @Test(arguments: EnvelopeFormat.allCases)
     func `an envelope of either format decodes with all its fields`(_ format: EnvelopeFormat) throws {
         let envelope = try makeEnvelope(
@@ -98,7 +99,7 @@ import Testing
 
 // MARK: Batches
 
-@Suite struct SpoolInboxTests {
+@Suite(.tags(.computing)) struct SpoolInboxTests {
     private func finish(_ id: Int64) -> SpoolBatch.Finish {
         SpoolBatch.Finish(id: id, digest: BLAKE2b.hash256([]), outcome: .delivered(), keepUntil: nil)
     }
@@ -169,7 +170,7 @@ import Testing
 
 // MARK: The spool
 
-@Suite struct SpoolTests {
+@Suite(.tags(.sockets)) struct SpoolTests {
     private let fixture: Fixture
 
     init() throws { fixture = try Fixture() }
@@ -709,7 +710,7 @@ private struct TooSlow: Error {}
 
 /// Waits for the effect of a transaction without a completion.
 private func eventually(_ isTrue: () throws -> Bool) async throws {
-    for _ in 0..<10_000 {
+    for _ in 0..<120_000 {
         if try isTrue() { return }
         try await Task.sleep(for: .milliseconds(1))
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import TNP
+import TestSupport
 import Testing
 
 @testable import Delivery
 
-@Suite struct TokenHistoryTests {
+@Suite(.tags(.computing)) struct TokenHistoryTests {
     private func token(_ number: Int) -> TableKey { TableKey(Array("token-\(number)".utf8)[...]) }
 
     @Test func `nothing is known of a device that was never seen`() {

@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Delivery
 @testable import Time
 
-@Suite struct TokenRefusalSurgeTests {
+@Suite(.tags(.computing)) struct TokenRefusalSurgeTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     private func makeSurge(refused: Int, accepted: Int = 0) -> TokenRefusalSurge {

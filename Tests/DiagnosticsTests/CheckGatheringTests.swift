@@ -6,6 +6,7 @@ import Delivery
 import EventLoop
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Diagnostics
@@ -13,7 +14,7 @@ import Testing
 @testable import Tor
 
 /// Tests what the check reads from real files and sockets.
-@Suite struct CheckGatheringTests {
+@Suite(.tags(.sockets)) struct CheckGatheringTests {
     private func withDirectory(_ body: (String) async throws -> Void) async throws {
         let directory = "/tmp/tocsin-check-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(
@@ -124,7 +125,7 @@ import Testing
             }
             await #expect(throws: NodeHandshake.Failure.self) {
                 _ = try await NodeHandshake.exchange(
-                    with: listener.endpoint, through: nil, on: domain.loop, timeout: .seconds(10))
+                    with: listener.endpoint, through: nil, on: domain.loop, timeout: .seconds(60))
             }
         }
     }

@@ -6,6 +6,7 @@ import HTTP2
 import Providers
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Cryptography
@@ -14,7 +15,7 @@ import Testing
 @testable import Tor
 
 /// Tests how the check grades facts, without files, network or clock.
-@Suite struct CheckRulesTests {
+@Suite(.tags(.sockets)) struct CheckRulesTests {
     private let day: Int64 = 86_400
     private let now: Int64 = 1_800_000_000
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Redis
+import TestSupport
 import Testing
 
 @testable import Cluster
 @testable import Diagnostics
 
-@Suite struct EngineCheckTests {
+@Suite(.tags(.sockets)) struct EngineCheckTests {
     private func findings(
         _ information: [String: String] = [:], offset: Duration = .zero, isExposed: Bool = false,
         absence: Int64 = 1000, configuredNodes: Int = 2, nodes: Int = 1

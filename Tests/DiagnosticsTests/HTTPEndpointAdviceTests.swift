@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Diagnostics
 @testable import NodeConfiguration
 @testable import TocsinNode
 
-@Suite struct HTTPEndpointAdviceTests {
+@Suite(.tags(.sockets)) struct HTTPEndpointAdviceTests {
     /// The keys with advice for a configuration with these tables.
     private func keys(_ tables: String) throws -> [String] {
         let text = """

@@ -2,6 +2,7 @@
 
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 
 @testable import EventLoop
@@ -53,7 +54,7 @@ private final class Echo: ByteStreamHandler {
     func stream(_ stream: ByteStream, ended reason: StreamError) {}
 }
 
-@Suite struct HTTPConnectTests {
+@Suite(.tags(.sockets)) struct HTTPConnectTests {
     private let loop = EventLoop(name: "test")
 
     /// Dials through a proxy that gives this answer.
@@ -64,7 +65,7 @@ private final class Echo: ByteStreamHandler {
         try await LoopDomain(loop).run { domain in
             let proxy = try ScriptedProxy(answering: Array(answer.utf8), thenCloses: thenCloses, on: domain.loop)
             let stream = try await domain.loop.dial(
-                .tcp(host: host, port: 443), through: .http(proxy.listener.endpoint), timeout: .seconds(5))
+                .tcp(host: host, port: 443), through: .http(proxy.listener.endpoint), timeout: .seconds(60))
             let received = try await StreamReader(stream).read(exactly: count)
             return (String(decoding: proxy.request, as: UTF8.self), String(decoding: received, as: UTF8.self))
         }
@@ -172,8 +173,9 @@ private final class Echo: ByteStreamHandler {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try await LoopDomain(loop).run { domain in
             let echo = try Echo(on: domain.loop)
-            // A port that was free just now.
-            let proxy = try Listener(anyPort, on: domain.loop) { _ in }.endpoint
+            let ports = PortReservations()
+            defer { withExtendedLifetime(ports) {} }
+            let proxy = try ports.endpoint()
             guard case .tcp(_, let echoPort) = echo.listener.endpoint, case .tcp(_, let proxyPort) = proxy else {
                 return
             }
@@ -191,8 +193,8 @@ private final class Echo: ByteStreamHandler {
             // The proxy resolves the name. Connections fail until it listens.
             let target = Endpoint.tcp(host: "localhost", port: echoPort)
             var tunnel: ByteStream?
-            for _ in 0..<100 where tunnel == nil {
-                tunnel = try? await domain.loop.dial(target, through: .http(proxy), timeout: .seconds(5))
+            for _ in 0..<6000 where tunnel == nil {
+                tunnel = try? await domain.loop.dial(target, through: .http(proxy), timeout: .seconds(60))
                 if tunnel == nil { await domain.loop.sleep(for: .milliseconds(100)) }
             }
             var received: [UInt8]?
@@ -207,7 +209,7 @@ private final class Echo: ByteStreamHandler {
             #expect(isEchoed)
             let refusal = await #expect(throws: StreamError.self) {
                 _ = try await domain.loop.dial(
-                    .tcp(host: "localhost", port: 1), through: .http(proxy), timeout: .seconds(5), isolation: domain)
+                    .tcp(host: "localhost", port: 1), through: .http(proxy), timeout: .seconds(60), isolation: domain)
             }
             #expect(refusal.map { "\($0)".hasPrefix("proxy error: 403 ") } == true)
             await process.terminate()
@@ -216,7 +218,7 @@ private final class Echo: ByteStreamHandler {
     }
 }
 
-@Suite struct ProxyTests {
+@Suite(.tags(.sockets)) struct ProxyTests {
     private let label = SOCKS5.Credentials(user: "a", password: "b")
 
     @Test func `proxy URLs with the schemes socks5, socks5h and http parse`() {
@@ -244,7 +246,7 @@ private final class Echo: ByteStreamHandler {
     }
 }
 
-@Suite struct ResolverTests {
+@Suite(.tags(.sockets)) struct ResolverTests {
     private let loop = EventLoop(name: "test")
 
     private func addresses(_ hosts: [String]) -> [SocketAddress] {

@@ -4,6 +4,7 @@ import Cryptography
 import FoundationEssentials
 import Glibc
 import Simulator
+import TestSupport
 import Testing
 
 @testable import EventLoop
@@ -70,17 +71,8 @@ private final class Acceptor {
 private func temporaryPath(_ name: String) -> String { "/tmp/tocsin-test-\(UUID().uuidString.prefix(8))-\(name)" }
 
 /// Waits on the loop until the condition is true, for at most ten seconds.
-private func eventually(
-    _ loop: EventLoop, isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool
-) async -> Bool {
-    for _ in 0..<1000 {
-        if condition() { return true }
-        await loop.sleep(for: .milliseconds(10))
-    }
-    return false
-}
 
-@Suite struct StreamTests {
+@Suite(.tags(.sockets)) struct StreamTests {
     let loop = EventLoop(name: "test")
     var domain: LoopDomain { LoopDomain(loop) }
 
@@ -89,10 +81,10 @@ private func eventually(
         try await domain.run { domain in
             let path = temporaryPath("echo")
             let acceptor = try Acceptor(isUnix ? .unix(path: path) : .tcp(host: "127.0.0.1", port: 0), on: domain.loop)
-            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(60))
             let reader = StreamReader(stream)
             stream.write([1, 2, 3])
-            #expect(await eventually(domain.loop) { acceptor.recorders.first?.bytes == [1, 2, 3] })
+            #expect(await eventually { acceptor.recorders.first?.bytes == [1, 2, 3] })
             acceptor.streams[0].write(Array("line\r\nrest".utf8))
             #expect(try await reader.readLine() == "line")
             #expect(try await reader.read(exactly: 4) == Array("rest".utf8))
@@ -107,10 +99,10 @@ private func eventually(
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
             guard case .tcp(_, let port) = acceptor.listener.endpoint else { return }
-            _ = try await domain.loop.dial(.tcp(host: "localhost", port: port), timeout: .seconds(5))
+            _ = try await domain.loop.dial(.tcp(host: "localhost", port: port), timeout: .seconds(60))
             let error = await #expect(throws: StreamError.self) {
                 _ = try await domain.loop.dial(
-                    .tcp(host: "no-such-host.invalid", port: 1), timeout: .seconds(30), isolation: domain)
+                    .tcp(host: "no-such-host.invalid", port: 1), timeout: .seconds(60), isolation: domain)
             }
             #expect(error.map { "\($0)".contains("no-such-host.invalid") || $0 == .timedOut } == true)
         }
@@ -120,7 +112,7 @@ private func eventually(
         await domain.run { domain -> Void in
             _ = await #expect(throws: StreamError.system("Connection refused")) {
                 _ = try await domain.loop.dial(
-                    .tcp(host: "127.0.0.1", port: 1), timeout: .seconds(5), isolation: domain)
+                    .tcp(host: "127.0.0.1", port: 1), timeout: .seconds(60), isolation: domain)
             }
         }
     }
@@ -128,7 +120,7 @@ private func eventually(
     @Test func `bytes that arrive before a reader attaches are kept`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop, greeting: Array("hello".utf8))
-            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(60))
             await domain.loop.sleep(for: .milliseconds(50))
             #expect(try await StreamReader(stream).read(exactly: 5) == Array("hello".utf8))
         }
@@ -137,11 +129,11 @@ private func eventually(
     @Test func `a stream stops reading while its peer does not read`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
-            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(60))
             let client = Recorder()
             stream.handler = client
             stream.pauseReading()
-            #expect(await eventually(domain.loop) { acceptor.streams.count == 1 })
+            #expect(await eventually { acceptor.streams.count == 1 })
             let server = acceptor.streams[0]
             server.highWater = 64 * 1024
             // More than the kernel buffers for both sides.
@@ -152,23 +144,23 @@ private func eventually(
             await domain.loop.sleep(for: .milliseconds(100))
             #expect(acceptor.recorders[0].bytes.isEmpty)
             stream.resumeReading()
-            #expect(await eventually(domain.loop) { client.bytes.count == data.count })
-            #expect(await eventually(domain.loop) { acceptor.recorders[0].bytes == [9] })
+            #expect(await eventually { client.bytes.count == data.count })
+            #expect(await eventually { acceptor.recorders[0].bytes == [9] })
         }
     }
 
     @Test func `finish sends all pending output while the peer still sends`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
-            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(60))
             let client = Recorder()
             stream.handler = client
             stream.resumeReading()
-            #expect(await eventually(domain.loop) { acceptor.streams.count == 1 })
+            #expect(await eventually { acceptor.streams.count == 1 })
             acceptor.streams[0].write([UInt8](repeating: 1, count: 3 << 20))
             acceptor.streams[0].finish()
             stream.write([UInt8](repeating: 2, count: 100_000))
-            #expect(await eventually(domain.loop) { client.end != nil })
+            #expect(await eventually { client.end != nil })
             #expect(client.bytes.count == 3 << 20)
             #expect(client.end == .closed)
         }
@@ -177,15 +169,15 @@ private func eventually(
     @Test func `a peer of an aborted stream receives a reset, and less than was written`() async throws {
         try await domain.run { domain in
             let acceptor = try Acceptor(on: domain.loop)
-            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
-            #expect(await eventually(domain.loop) { !acceptor.streams.isEmpty })
+            let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(60))
+            #expect(await eventually { !acceptor.streams.isEmpty })
             acceptor.streams[0].pauseReading()
             let written = 16 << 20
             stream.write([UInt8](repeating: 1, count: written))
             await domain.loop.sleep(for: .milliseconds(50))
             stream.abort()
             acceptor.streams[0].resumeReading()
-            #expect(await eventually(domain.loop) { acceptor.recorders[0].end != nil })
+            #expect(await eventually { acceptor.recorders[0].end != nil })
             #expect(acceptor.recorders[0].end == .system("Connection reset by peer"))
             #expect(acceptor.recorders[0].bytes.count < written)
         }
@@ -211,21 +203,21 @@ private func eventually(
             func descriptors() -> Int {
                 (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd"))?.count ?? 0
             }
-            _ = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+            _ = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(60))
             let before = descriptors()
             for _ in 0..<200 {
-                let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(5))
+                let stream = try await domain.loop.dial(acceptor.listener.endpoint, timeout: .seconds(60))
                 stream.close()
             }
-            #expect(await eventually(domain.loop) { acceptor.recorders.filter { $0.end == nil }.count <= 1 })
+            #expect(await eventually { acceptor.recorders.filter { $0.end == nil }.count <= 1 })
             acceptor.streams = []
             // Other suites run at the same time.
-            #expect(await eventually(domain.loop) { descriptors() < before + 100 })
+            #expect(await eventually { descriptors() < before + 100 })
         }
     }
 }
 
-@Suite struct TLSTests {
+@Suite(.tags(.sockets)) struct TLSTests {
     let loop = EventLoop(name: "test")
     let authority = CertificateAuthority(name: "test authority")
 
@@ -241,7 +233,7 @@ private func eventually(
             let acceptor = try Acceptor(on: domain.loop, tls: context, greeting: Array("hello".utf8))
             guard case .tcp(_, let port) = acceptor.listener.endpoint else { return [] }
             let stream = try await domain.loop.dial(
-                .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(5))
+                .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(60))
             return try await StreamReader(stream).read(exactly: 5)
         }
     }
@@ -291,9 +283,9 @@ private func eventually(
         let acceptor = try Acceptor(on: domain.loop, tls: context)
         guard case .tcp(_, let port) = acceptor.listener.endpoint else { throw StreamError.closed }
         let stream = try await domain.loop.dial(
-            .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(5), isolation: domain)
+            .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(60), isolation: domain)
         // In TLS 1.3 the client is done before the server.
-        #expect(await eventually(domain.loop) { acceptor.streams[0].isOpen })
+        #expect(await eventually { acceptor.streams[0].isOpen })
         return (stream, acceptor)
     }
 
@@ -314,8 +306,8 @@ private func eventually(
                 start += size
                 size = size * 3 % 100_003
             }
-            #expect(await eventually(domain.loop) { atClient.bytes.count == sent.count })
-            #expect(await eventually(domain.loop) { atServer.bytes.count == sent.count })
+            #expect(await eventually { atClient.bytes.count == sent.count })
+            #expect(await eventually { atServer.bytes.count == sent.count })
             #expect(atClient.bytes == sent && atServer.bytes == sent)
             #expect(atClient.pauses > 10 && atServer.pauses > 10)
         }
@@ -330,7 +322,7 @@ private func eventually(
             acceptor.streams[0].finish()
             stream.write([UInt8](repeating: 2, count: 100_000))
             stream.resumeReading()
-            #expect(await eventually(domain.loop) { client.end != nil })
+            #expect(await eventually { client.end != nil })
             #expect(client.bytes.count == 3 << 20)
             #expect(client.end == .closed)
         }
@@ -344,14 +336,14 @@ private func eventually(
             stream.handler = client
             stream.resumeReading()
             acceptor.streams[0].write([1])
-            #expect(await eventually(domain.loop) { client.bytes == [1] })
+            #expect(await eventually { client.bytes == [1] })
             acceptor.streams[0].write([2, 3])
             acceptor.streams[0].finish()
             await domain.loop.sleep(for: .milliseconds(100))
             #expect(client.bytes == [1] && client.end == nil)
             client.resumes = true
             stream.resumeReading()
-            #expect(await eventually(domain.loop) { client.end != nil })
+            #expect(await eventually { client.end != nil })
             #expect(client.bytes == [1, 2, 3] && client.end == .closed)
         }
     }
@@ -371,7 +363,7 @@ private func eventually(
     }
 }
 
-@Suite struct SOCKS5Tests {
+@Suite(.tags(.sockets)) struct SOCKS5Tests {
     let loop = EventLoop(name: "test")
 
     /// A proxy that sends scripted answers and records what it receives.
@@ -412,7 +404,7 @@ private func eventually(
                 [(3, method)] + login + [(greeting + requestSize, reply + rest)], on: domain.loop)
             let stream = try await domain.loop.dial(
                 .tcp(host: "example.onion", port: 8080), through: .socks5(proxy.listener.endpoint, credentials),
-                timeout: .seconds(5))
+                timeout: .seconds(60))
             let received = try await StreamReader(stream).read(exactly: rest.count)
             return (proxy.bytes, received)
         }
@@ -451,7 +443,7 @@ private func eventually(
     }
 }
 
-@Suite struct LoopTests {
+@Suite(.tags(.sockets)) struct LoopTests {
     let loop = EventLoop(name: "test")
 
     @Test func `jobs from many threads run one at a time`() async {
@@ -491,7 +483,7 @@ private func eventually(
             let count = Count()
             let watch = SignalHandler(SIGUSR1, on: domain.loop) { count.value += 1 }
             kill(getpid(), SIGUSR1)
-            #expect(await eventually(domain.loop) { count.value == 1 })
+            #expect(await eventually { count.value == 1 })
             withExtendedLifetime(watch) {}
         }
     }

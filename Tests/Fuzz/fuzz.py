@@ -6,6 +6,7 @@
   Tests/Fuzz/fuzz.py --seconds 600 http2 proxy   these targets
   Tests/Fuzz/fuzz.py --seconds 600 --keep        adds what was found to the kept corpora, and minimises them
   Tests/Fuzz/fuzz.py --seconds 600 --fast        without AddressSanitizer
+  Tests/Fuzz/fuzz.py --kept                      the kept inputs only, once each
   Tests/Fuzz/fuzz.py --coverage                  the lines that each kept corpus runs, of the target's files
 
 A kept corpus is a file in Tests/Fuzz/Corpus with an input a line, in Base64. An input that breaks a target is left in
@@ -210,7 +211,9 @@ def run(program, target, seconds, keep, scratch):
     coverage = re.findall(r"cov: (\d+)", printed)
     line = f"{target:8} {executions:12,} executions, {coverage[-1] if coverage else 0:>5} edges"
     if code != 0:
-        return f"{line}, FAILED ({code})\n{printed[-3000:]}", False
+        found = re.search(r"Test unit written to (\S+)", printed)
+        again = f"\nagain: FUZZ_TARGET={target} {program} {found[1]}" if found else ""
+        return f"{line}, FAILED ({code})\n{printed[-3000:]}{again}", False
     if keep:
         minimal = scratch / f"{target}-minimal"
         minimal.mkdir()
@@ -222,6 +225,15 @@ def run(program, target, seconds, keep, scratch):
         (CORPUS / f"{target}.txt").write_text("".join(base64.b64encode(data).decode() + "\n" for data in inputs))
         line += f", {len(inputs)} inputs kept"
     return line, True
+
+
+def replay(program, target, scratch):
+    """Runs the kept inputs and the seeds, and nothing random."""
+    corpus = scratch / target
+    write(corpus, kept(target) + [seed for seed in seeds(target) if len(seed) <= LONGEST_INPUT])
+    code, printed = fuzz(program, target, scratch, "-runs=0", "-timeout=20", "-rss_limit_mb=3000", str(corpus))
+    line = f"{target:8} {len(list(corpus.iterdir())):6,} kept inputs"
+    return (line, True) if code == 0 else (f"{line}, FAILED ({code})\n{printed[-3000:]}", False)
 
 
 def coverage(target, scratch):
@@ -246,6 +258,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=60, help="for each target (default: 60)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at a time")
     parser.add_argument("--keep", action="store_true", help="add what was found to the kept corpora")
+    parser.add_argument("--kept", action="store_true", help="run the kept inputs only, once each")
     parser.add_argument("--fast", action="store_true", help="run the program without AddressSanitizer")
     parser.add_argument("--coverage", action="store_true", help="run the kept corpora only, and count lines")
     options = parser.parse_args()
@@ -257,6 +270,8 @@ def main():
             if options.coverage:
                 return coverage(target, Path(scratch))
             program = FAST_PROGRAM if options.fast else PROGRAM
+            if options.kept:
+                return replay(program, target, Path(scratch))
             return run(program, target, options.seconds, options.keep, Path(scratch))
 
         results = pool.map(result, options.targets)

@@ -2,6 +2,7 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import HTTP1
@@ -61,7 +62,7 @@ private final class Peer: ByteStreamHandler {
     init(_ server: TestServer, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation)
         async throws
     {
-        stream = try await loop.dial(server.listener.endpoint, timeout: .seconds(5))
+        stream = try await loop.dial(server.listener.endpoint, timeout: .seconds(60))
         stream.handler = self
         stream.resumeReading()
     }
@@ -76,21 +77,12 @@ private final class Peer: ByteStreamHandler {
 }
 
 /// Waits on the loop until the condition is true, for at most ten seconds.
-private func eventually(
-    _ loop: EventLoop, isolation: isolated (any Actor)? = #isolation, _ condition: () -> Bool
-) async -> Bool {
-    for _ in 0..<1000 {
-        if condition() { return true }
-        await loop.sleep(for: .milliseconds(10))
-    }
-    return false
-}
 
 private func ok(_ text: String = "ok") -> HTTPResponse { HTTPResponse(status: 200, body: Array(text.utf8)) }
 
 private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-@Suite struct HTTPConnectionTests {
+@Suite(.tags(.sockets)) struct HTTPConnectionTests {
     let loop = EventLoop(name: "test")
     var domain: LoopDomain { LoopDomain(loop) }
 
@@ -102,16 +94,16 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get + "GET /later HTTP/1.1\r\nHost: h\r\n\r\n" + get)
-            #expect(await eventually(domain.loop) { later.count == 1 && peer.text.hasSuffix("ok") })
+            #expect(await eventually { later.count == 1 && peer.text.hasSuffix("ok") })
             #expect(server.seen.count == 2)
             #expect(!server.connections[0].isIdle)
             later[0].respond(ok("late"))
-            #expect(await eventually(domain.loop) { peer.text.hasSuffix("ok") && server.seen.count == 3 })
-            #expect(await eventually(domain.loop) { server.connections[0].isIdle })
+            #expect(await eventually { peer.text.hasSuffix("ok") && server.seen.count == 3 })
+            #expect(await eventually { server.connections[0].isIdle })
             peer.send(get)
-            #expect(await eventually(domain.loop) { server.seen.count == 4 })
+            #expect(await eventually { server.seen.count == 4 })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.closedCount == 1 && server.connections.isEmpty })
+            #expect(await eventually { server.closedCount == 1 && server.connections.isEmpty })
         }
     }
 
@@ -127,8 +119,8 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(String(repeating: get, count: 5000))
-            #expect(await eventually(domain.loop) { server.seen.count == 5000 })
-            #expect(await eventually(domain.loop) { peer.count == 5000 * 40 })
+            #expect(await eventually { server.seen.count == 5000 })
+            #expect(await eventually { peer.count == 5000 * 40 })
             #expect(deepest == 1 && server.faults.isEmpty)
         }
     }
@@ -143,7 +135,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             let peer = try await Peer(server, on: domain.loop)
             peer.stream.pauseReading()
             peer.send(String(repeating: get, count: 200))
-            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            #expect(await eventually { server.closedCount == 1 })
             // What the kernel buffers for both sides, and one response more.
             #expect(server.seen.count < 30)
         }
@@ -176,7 +168,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
         let output = try await ChildProcess.output(of: "python3", ["-c", script, port, connection])
         #expect(output.text == "\(body.count)\n")
         await domain.run { domain in
-            #expect(await eventually(domain.loop) { server.value.closedCount == 1 })
+            #expect(await eventually { server.value.closedCount == 1 })
         }
     }
 
@@ -186,11 +178,11 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             let server = try TestServer(on: domain.loop) { pending.append($1) }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get)
-            #expect(await eventually(domain.loop) { pending.count == 1 })
+            #expect(await eventually { pending.count == 1 })
             peer.stream.close()
             await domain.loop.sleep(for: .milliseconds(50))
             pending[0].respond(ok())
-            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            #expect(await eventually { server.closedCount == 1 })
             pending[0].respond(ok())
             #expect(pending[0].isClosed && server.closedCount == 1)
         }
@@ -201,10 +193,10 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             let server = try TestServer(on: domain.loop) { $1.respond(ok()) }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get + "\u{16}\u{3}\u{1}")
-            #expect(await eventually(domain.loop) { peer.end != nil })
+            #expect(await eventually { peer.end != nil })
             #expect(peer.text.hasPrefix("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 400 Bad Request\r\n"))
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            #expect(await eventually { server.closedCount == 1 })
             #expect(server.faults == [.notHTTP(firstByte: 0x16)])
         }
     }
@@ -221,12 +213,12 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                 peers.append(try await Peer(server, on: domain.loop))
                 if !input.isEmpty { peers.last?.send(input) }
             }
-            #expect(await eventually(domain.loop) { peers.allSatisfy { $0.end != nil } })
+            #expect(await eventually { peers.allSatisfy { $0.end != nil } })
             #expect(peers[0].text.isEmpty)
             #expect(peers[1].text.hasPrefix("HTTP/1.1 408 Request Timeout\r\n"))
             #expect(peers[2].text.hasSuffix("\r\n\r\nok"))
             for peer in peers { peer.stream.close() }
-            #expect(await eventually(domain.loop) { server.closedCount == 3 })
+            #expect(await eventually { server.closedCount == 3 })
             #expect(server.faults == [.timeout])
         }
     }
@@ -247,7 +239,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             peer.send("PR")
             await domain.loop.sleep(for: .milliseconds(50))
             peer.send("OXY" + get)
-            #expect(await eventually(domain.loop) { peer.text.hasSuffix("ok") })
+            #expect(await eventually { peer.text.hasSuffix("ok") })
             #expect(server.seen == [Seen("GET", "/")])
         }
     }
@@ -261,10 +253,10 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get)
-            #expect(await eventually(domain.loop) { peer.end != nil })
+            #expect(await eventually { peer.end != nil })
             #expect(peer.text == "bye" && server.seen.isEmpty)
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            #expect(await eventually { server.closedCount == 1 })
         }
     }
 
@@ -276,7 +268,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             for count in 1...4 {
                 peers.append(try await Peer(server, on: domain.loop))
                 peers.last?.send(get)
-                #expect(await eventually(domain.loop) { pending.count == count })
+                #expect(await eventually { pending.count == count })
             }
             pending[0].drain()
             #expect(!pending[0].isClosed)
@@ -287,12 +279,12 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             // Closed while its response is being sent.
             pending[3].reject([])
             pending[3].close()
-            #expect(await eventually(domain.loop) { peers.allSatisfy { $0.end != nil } })
+            #expect(await eventually { peers.allSatisfy { $0.end != nil } })
             #expect(peers[0].text.contains("Connection: close") && peers[0].text.hasSuffix("ok"))
             #expect(peers[1].text == "bye" && peers[2].text.isEmpty)
             peers[0].stream.close()
             peers[1].stream.close()
-            #expect(await eventually(domain.loop) { server.closedCount == 2 })
+            #expect(await eventually { server.closedCount == 2 })
             await domain.loop.sleep(for: .milliseconds(50))
             #expect(server.closedCount == 2)
             pending = []
@@ -310,17 +302,17 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get)
-            #expect(await eventually(domain.loop) { peer.text.hasSuffix("\r\n\r\na") })
+            #expect(await eventually { peer.text.hasSuffix("\r\n\r\na") })
             for piece in ["b", "c"] {
                 streaming[0].send(Array(piece.utf8))
-                #expect(await eventually(domain.loop) { peer.text.hasSuffix(piece) })
+                #expect(await eventually { peer.text.hasSuffix(piece) })
             }
             #expect(!peer.text.contains("Content-Length") && peer.text.hasSuffix("\r\n\r\nabc"))
             streaming[0].drain()
             #expect(streaming[0].isClosed)
-            #expect(await eventually(domain.loop) { peer.end != nil })
+            #expect(await eventually { peer.end != nil })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            #expect(await eventually { server.closedCount == 1 })
             streaming = []
         }
     }
@@ -330,9 +322,9 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             let server = try TestServer(on: domain.loop) { $1.stream(HTTPResponse(status: 200)) }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get)
-            #expect(await eventually(domain.loop) { peer.text.hasSuffix("\r\n\r\n") })
+            #expect(await eventually { peer.text.hasSuffix("\r\n\r\n") })
             peer.stream.close()
-            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            #expect(await eventually { server.closedCount == 1 })
         }
     }
 
@@ -345,7 +337,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
             }
             let peer = try await Peer(server, on: domain.loop)
             peer.send(get)
-            #expect(await eventually(domain.loop) { streaming.count == 1 && peer.count > 0 })
+            #expect(await eventually { streaming.count == 1 && peer.count > 0 })
             peer.stream.pauseReading()
             // The kernel buffers some megabytes for both sides.
             let piece = [UInt8](repeating: 7, count: 60_000)
@@ -356,7 +348,7 @@ private let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
                 await domain.loop.sleep(for: .milliseconds(1))
             }
             #expect(streaming[0].isClosed && sent < 1000)
-            #expect(await eventually(domain.loop) { server.closedCount == 1 })
+            #expect(await eventually { server.closedCount == 1 })
             streaming = []
         }
     }

@@ -2,6 +2,7 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import HTTP1
@@ -163,7 +164,7 @@ private let invalidChunks: [(chunks: String, fault: HTTPRequestError)] = [
     ("0\r\nT: " + String(repeating: "v", count: 16384) + "\r\n\r\n", .headTooLarge),
 ]
 
-@Suite struct HTTPSessionTests {
+@Suite(.tags(.sockets)) struct HTTPSessionTests {
     // MARK: Parsing
 
     @Test(arguments: validStreams.indices) func `requests parse the same in pieces of any fixed size`(_ index: Int) {

@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import HTTP1
 
 /// Feeds random input to the session. The input is seeded, so a failure is reproducible.
-@Suite struct HostileStreamTests {
+@Suite(.tags(.sockets)) struct HostileStreamTests {
     private static let limits = HTTPLimits(target: 60, head: 300, fields: 8, body: 80)
 
     private static let seeds = [

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import HTTP1
 
-@Suite struct ResponseDecoderTests {
+@Suite(.tags(.sockets)) struct ResponseDecoderTests {
     /// Decodes a text in pieces of every size.
     private func decode(_ text: String) throws -> HTTPClientResponse? {
         let bytes = Array(text.utf8)

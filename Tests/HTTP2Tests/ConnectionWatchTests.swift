@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import TestSupport
 import Testing
 
 @testable import HTTP2
 @testable import Time
 
-@Suite struct ConnectionWatchTests {
+@Suite(.tags(.sockets)) struct ConnectionWatchTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let nanosecond = Duration.nanoseconds(1)
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import TestSupport
 import Testing
 
 @testable import HTTP2
 @testable import Time
 
-@Suite struct FrameBudgetTests {
+@Suite(.tags(.sockets)) struct FrameBudgetTests {
     private func time(_ milliseconds: Int) -> MonotonicTime {
         MonotonicTime(nanoseconds: UInt64(1_000_000 + milliseconds) * 1_000_000)
     }

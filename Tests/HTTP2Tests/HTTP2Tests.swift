@@ -4,6 +4,7 @@ import Cryptography
 import EventLoop
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 
 @testable import CNGHTTP2
@@ -84,7 +85,7 @@ private final class RawServer: ByteStreamHandler {
 
 private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
 
-@Suite struct HTTP2Tests {
+@Suite(.tags(.sockets)) struct HTTP2Tests {
     /// The last response, which ends with HEADERS, with DATA of padding only, with empty DATA, and with a byte.
     @Test(
         arguments: [
@@ -102,7 +103,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let listener = try Listener(anyPort, on: site.loop, tls: site.serverTLS) { server.accept($0) }
             let upstream = site.upstream(listener.endpoint)
             let response = try await upstream.send(
-                request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(20))
+                request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(60))
             #expect(response.status == 200)
             while !server.hasEnded { await domain.loop.sleep(for: .milliseconds(5)) }
             upstream.close()
@@ -144,7 +145,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             let listener = try Listener(anyPort, on: site.loop, tls: site.serverTLS) { server.accept($0) }
             let upstream = site.upstream(listener.endpoint)
             do {
-                _ = try await upstream.send(request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(20))
+                _ = try await upstream.send(request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(60))
                 Issue.record("the request got a response")
             } catch let error as RequestFailure {
                 guard case .connectionLost(let reason) = error.cause else { throw error }
@@ -173,7 +174,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                             let body = Array("body \(index)".utf8)
                             do {
                                 let response = try await box.value.send(
-                                    request("/\(index)", body: body), timeout: .seconds(20))
+                                    request("/\(index)", body: body), timeout: .seconds(60))
                                 #expect(response.status == 200)
                                 #expect(response.headers.text("apns-id") == "/\(index)")
                                 #expect(response.body == body.reversed())
@@ -215,7 +216,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                 for _ in 0..<30 {
                     group.addTask {
                         await domain.run { _ in
-                            (try? await box.value.send(request(), timeout: .seconds(20)))?.status == 200 ? 1 : 0
+                            (try? await box.value.send(request(), timeout: .seconds(60)))?.status == 200 ? 1 : 0
                         }
                     }
                 }
@@ -248,12 +249,12 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                 handler: handler)
             let upstream = site.upstream(server.endpoint)
             let body = (0..<60_000).map { UInt8(truncatingIfNeeded: $0) }
-            #expect(try await upstream.send(request(body: body), timeout: .seconds(10)).body == body)
+            #expect(try await upstream.send(request(body: body), timeout: .seconds(60)).body == body)
             let larger = [UInt8](repeating: 1, count: 300_000)
             await #expect(throws: RequestFailure.outcomeUnknown(.responseTooLarge)) {
-                _ = try await upstream.send(request(body: larger), timeout: .seconds(10))
+                _ = try await upstream.send(request(body: larger), timeout: .seconds(60))
             }
-            #expect(try await upstream.send(request(body: [7]), timeout: .seconds(10)).body == [7])
+            #expect(try await upstream.send(request(body: [7]), timeout: .seconds(60)).body == [7])
         }
     }
 
@@ -265,11 +266,11 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             }
             let server = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
             let upstream = site.upstream(server.endpoint)
-            _ = try await upstream.send(request(body: [1]), timeout: .seconds(10))
+            _ = try await upstream.send(request(body: [1]), timeout: .seconds(60))
             await #expect(throws: RequestFailure.outcomeUnknown(.timedOut)) {
                 _ = try await upstream.send(request(body: [0]), timeout: .milliseconds(200))
             }
-            #expect(try await upstream.send(request(body: [1]), timeout: .seconds(10)).status == 200)
+            #expect(try await upstream.send(request(body: [1]), timeout: .seconds(60)).status == 200)
         }
     }
 
@@ -277,15 +278,17 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
         let site = try Site()
         try await LoopDomain(site.loop).run { domain in
             let handler = Handler { $1.respond(to: $0.stream, Response(status: 200)) }
-            var server: Server? = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
-            let endpoint = try #require(server?.endpoint)
+            let ports = PortReservations()
+            defer { withExtendedLifetime(ports) {} }
+            let endpoint = try ports.endpoint()
+            var server: Server? = try Server(on: endpoint, loop: domain.loop, tls: site.serverTLS, handler: handler)
             let upstream = site.upstream(endpoint)
-            _ = try await upstream.send(request(), timeout: .seconds(10))
+            _ = try await upstream.send(request(), timeout: .seconds(60))
             server?.close()
             server = nil
             await domain.loop.sleep(for: .milliseconds(50))
             let failure = await #expect(throws: RequestFailure.self) {
-                _ = try await upstream.send(request(), timeout: .seconds(10))
+                _ = try await upstream.send(request(), timeout: .seconds(60))
             }
             if case .notProcessed(.unreachable(let message))? = failure {
                 #expect(message.contains("refused") && message.contains(endpoint.description))
@@ -293,8 +296,13 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                 Issue.record("\(String(describing: failure))")
             }
             server = try Server(on: endpoint, loop: domain.loop, tls: site.serverTLS, handler: handler)
-            await domain.loop.sleep(for: .seconds(1))
-            #expect(try await upstream.send(request(), timeout: .seconds(10)).status == 200)
+            // Requests fail at once until the backoff of the failed dial has passed.
+            var status: Int?
+            for _ in 0..<6000 where status == nil {
+                await domain.loop.sleep(for: .milliseconds(50))
+                status = (try? await upstream.send(request(), timeout: .seconds(60)))?.status
+            }
+            #expect(status == 200)
             server?.close()
         }
     }
@@ -315,7 +323,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             }
             let server = try Server(on: anyPort, loop: domain.loop, tls: site.serverTLS, handler: handler)
             let upstream = site.upstream(server.endpoint)
-            _ = try await upstream.send(request(), timeout: .seconds(10))
+            _ = try await upstream.send(request(), timeout: .seconds(60))
             let resender = Resender(upstream)
             await withCheckedContinuation { resender.send(whenAnswered: $0) }
             #expect(resender.status == 200)
@@ -355,7 +363,7 @@ private final class Closer: ResponseReceiver {
 
     func send() {
         upstream.start(
-            request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(20), number: 0, for: self)
+            request(body: [UInt8](repeating: 1, count: 200)), timeout: .seconds(60), number: 0, for: self)
     }
 
     func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
@@ -375,14 +383,14 @@ private final class Resender: ResponseReceiver {
 
     func send(whenAnswered continuation: CheckedContinuation<Void, Never>) {
         self.continuation = continuation
-        upstream.start(request(body: [1]), timeout: .seconds(10), number: 0, for: self)
+        upstream.start(request(body: [1]), timeout: .seconds(60), number: 0, for: self)
     }
 
     func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
         status = (try? result.get())?.status
         if status == nil { failures += 1 }
         if status == nil, failures < 20 {
-            upstream.start(request(body: [1]), timeout: .seconds(10), number: 0, for: self)
+            upstream.start(request(body: [1]), timeout: .seconds(60), number: 0, for: self)
         } else {
             continuation.take()?.resume()
         }
@@ -396,7 +404,7 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
     init(_ value: Value) { self.value = value }
 }
 
-@Suite struct IndependentTests {
+@Suite(.tags(.sockets)) struct IndependentTests {
     private func isInstalled(_ program: String) async throws -> Bool {
         let found = try await ChildProcess.output(of: "which", [program]).isSuccess
         if !found { print("SKIPPED: \(program) is not installed") }
@@ -432,12 +440,9 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         try key.write(to: directory.appending(path: "key.pem"))
         try Data(site.identity.certificates).write(to: directory.appending(path: "cert.pem"))
         try Data("file".utf8).write(to: directory.appending(path: "index.html"))
-        // A port that was free just now.
-        let port = try await LoopDomain(site.loop).run { domain in
-            let listener = try Listener(anyPort, on: domain.loop) { _ in }
-            guard case .tcp(_, let port) = listener.endpoint else { return UInt16(0) }
-            return port
-        }
+        let ports = PortReservations()
+        let port = try ports.reserve()
+        defer { withExtendedLifetime(ports) {} }
         let process = ChildProcess(
             "nghttpd",
             [
@@ -447,15 +452,15 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         await LoopDomain(site.loop).run { domain in
             let upstream = site.upstream(.tcp(host: "127.0.0.1", port: port))
             var response: Response?
-            for _ in 0..<20 where response == nil {
+            for _ in 0..<6000 where response == nil {
                 await domain.loop.sleep(for: .milliseconds(200))
                 response = try? await upstream.send(
-                    request("/index.html", body: [UInt8](repeating: 1, count: 2000)), timeout: .seconds(5))
+                    request("/index.html", body: [UInt8](repeating: 1, count: 2000)), timeout: .seconds(60))
             }
             #expect(response?.status == 200)
             #expect(response.map { String(decoding: $0.body, as: UTF8.self) } == "file")
             for _ in 0..<200 {
-                #expect((try? await upstream.send(request("/none", body: [1]), timeout: .seconds(5)))?.status == 404)
+                #expect((try? await upstream.send(request("/none", body: [1]), timeout: .seconds(60)))?.status == 404)
             }
         }
         await process.terminate()
@@ -474,11 +479,9 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
         let key = try #require(site.identity.pem).withBytes { span in span.withUnsafeBytes { Data($0) } }
         try key.write(to: URL(filePath: "\(directory)/key.pem"))
         try Data(site.identity.certificates).write(to: URL(filePath: "\(directory)/cert.pem"))
-        let port = try await LoopDomain(site.loop).run { domain in
-            let listener = try Listener(anyPort, on: domain.loop) { _ in }
-            guard case .tcp(_, let port) = listener.endpoint else { return UInt16(0) }
-            return port
-        }
+        let ports = PortReservations()
+        let port = try ports.reserve()
+        defer { withExtendedLifetime(ports) {} }
         let configuration = """
             daemon off; master_process off; pid \(directory)/pid; error_log \(directory)/error.log;
             events { worker_connections 64; }
@@ -499,10 +502,10 @@ private struct UnsafeTransfer<Value>: @unchecked Sendable {
             let upstream = site.upstream(.tcp(host: "127.0.0.1", port: port))
             var succeeded = 0
             var lastFailure: RequestFailure?
-            for _ in 0..<120 where succeeded < 100 {
+            for _ in 0..<700 where succeeded < 100 {
                 do {
                     let response = try await upstream.send(
-                        request(body: [UInt8](repeating: 1, count: 60_000)), timeout: .seconds(5))
+                        request(body: [UInt8](repeating: 1, count: 60_000)), timeout: .seconds(60))
                     #expect(response.status == 200)
                     #expect(response.body == Array("early".utf8))
                     succeeded += 1

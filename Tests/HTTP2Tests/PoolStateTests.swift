@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import HTTP2
 @testable import Time
 
-@Suite struct PoolStateTests {
+@Suite(.tags(.sockets)) struct PoolStateTests {
     private let unreachable = PoolState.Placement.unavailable(because: CheckedPool.reason)
 
     // MARK: Growth

@@ -4,11 +4,12 @@ import Cryptography
 import Foundation
 import Store
 import TNP
+import TestSupport
 import Testing
 
 @testable import Handles
 
-@Suite struct HandleStoreTests {
+@Suite(.tags(.sockets)) struct HandleStoreTests {
     private let directory: String
     private let limits = HandleStore.Limits(maximum: 12, forgetDays: 10)
     /// 2025-10-09 08:53:20.
@@ -236,7 +237,7 @@ import Testing
 }
 
 /// What a request of an owner changes, without a store.
-@Suite struct HandleEntryTests {
+@Suite(.tags(.sockets)) struct HandleEntryTests {
     private let owner = Ed25519.PrivateKey(seed: [UInt8](repeating: 1, count: 32))!
     private let thief = Ed25519.PrivateKey(seed: [UInt8](repeating: 2, count: 32))!
     private let handle = Handle([UInt8](repeating: 3, count: 32))!

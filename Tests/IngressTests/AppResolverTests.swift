@@ -2,6 +2,7 @@
 
 import Cryptography
 import TNP
+import TestSupport
 import Testing
 
 @testable import HTTP1
@@ -36,7 +37,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     return value.map { rest + [(name, $0)] } ?? rest
 }
 
-@Suite struct RelayRouteTests {
+@Suite(.tags(.computing)) struct RelayRouteTests {
     @Test func `a Bisq 1 request is decoded`() throws {
         let request = try RelayRoute(relay(bisq)).relayRequest()
         #expect(request.magic == .iOS)
@@ -216,7 +217,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     }
 }
 
-@Suite struct AppResolverTests {
+@Suite(.tags(.computing)) struct AppResolverTests {
     private let resolver: AppResolver
 
     init() throws {
@@ -336,7 +337,7 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
     }
 }
 
-@Suite struct RelayResponseTests {
+@Suite(.tags(.computing)) struct RelayResponseTests {
     private func text(_ response: HTTPResponse) -> String { String(decoding: response.body, as: UTF8.self) }
     private func header(_ name: String, of response: HTTPResponse) -> String? {
         response.headers.first { $0.name == name }?.value

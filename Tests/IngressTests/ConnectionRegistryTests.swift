@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import Ingress
 @testable import TocsinNode
 
-@Suite struct ConnectionRegistryTests {
+@Suite(.tags(.computing)) struct ConnectionRegistryTests {
     private typealias Limits = ConnectionRegistry.Limits
 
     private func registry(

@@ -4,6 +4,7 @@ import Admission
 import EventLoop
 import NodeConfiguration
 import TNP
+import TestSupport
 import Testing
 
 @testable import Ingress
@@ -69,18 +70,18 @@ private final class Sender: ByteStreamHandler {
     func stream(_ stream: ByteStream, ended reason: StreamError) { end = reason }
 }
 
-@Suite struct IngressConnectionTests {
+@Suite(.tags(.sockets)) struct IngressConnectionTests {
     private let loop = EventLoop(name: "test")
 
     /// Sends bytes to a host, in one piece, and waits until the connection has ended.
     private func send(_ bytes: [UInt8], check: @Sendable (Host, Sender) -> Void) async throws {
         try await LoopDomain(loop).run { domain in
             let (host, sender) = (try Host(on: domain.loop), Sender())
-            let stream = try await domain.loop.dial(host.listener.endpoint, timeout: .seconds(5))
+            let stream = try await domain.loop.dial(host.listener.endpoint, timeout: .seconds(60))
             stream.handler = sender
             stream.resumeReading()
             stream.write(bytes)
-            for _ in 0..<1000 where sender.end == nil || host.ended == 0 {
+            for _ in 0..<6000 where sender.end == nil || host.ended == 0 {
                 await domain.loop.sleep(for: .milliseconds(10))
             }
             check(host, sender)

@@ -13,7 +13,7 @@ import Testing
 @testable import Time
 @testable import TocsinNode
 
-@Suite struct IngressSessionTests {
+@Suite(.tags(.computing)) struct IngressSessionTests {
     // MARK: Sites
 
     /// The AUTH of the site whose key has this seed, and the key by which ``Peer/sites`` knows it.

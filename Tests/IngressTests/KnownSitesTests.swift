@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import TestSupport
 import Testing
 
 @testable import Admission
@@ -8,7 +9,7 @@ import Testing
 @testable import NodeConfiguration
 @testable import TNP
 
-@Suite struct KnownSitesTests {
+@Suite(.tags(.computing)) struct KnownSitesTests {
     private let seed = [UInt8](repeating: 7, count: 16)
     private let onion = [UInt8](repeating: 9, count: 32)
 

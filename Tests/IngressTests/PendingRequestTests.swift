@@ -2,13 +2,14 @@
 
 import EventLoop
 import TNP
+import TestSupport
 import Testing
 
 @testable import Ingress
 @testable import Time
 @testable import TocsinNode
 
-@Suite struct PendingRequestTests {
+@Suite(.tags(.computing)) struct PendingRequestTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000)
 
     private func pending(_ patience: Duration = .seconds(20)) -> PendingRequest {

@@ -3,6 +3,7 @@
 import Cryptography
 import EventLoop
 import Foundation
+import TestSupport
 import Testing
 import Time
 
@@ -41,7 +42,7 @@ private struct Keys: ~Copyable {
     deinit { try? FileManager.default.removeItem(atPath: directory) }
 }
 
-@Suite struct HeldKeysTests {
+@Suite(.tags(.sockets)) struct HeldKeysTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     private func time(_ seconds: Int) -> ClockReading {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 import Time
 
 @testable import KeyHolder
 
-@Suite struct HolderRecoveryTests {
+@Suite(.tags(.sockets)) struct HolderRecoveryTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     @Test func `another key holder starts after a second, and after pauses that double up to a minute`() {

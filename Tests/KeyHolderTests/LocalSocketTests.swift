@@ -2,11 +2,12 @@
 
 import Confinement
 import Glibc
+import TestSupport
 import Testing
 
 @testable import KeyHolder
 
-@Suite struct LocalSocketTests {
+@Suite(.tags(.sockets)) struct LocalSocketTests {
     @Test func `frames of all sizes arrive`() throws {
         let (one, other) = try LocalSocket.pair(keepsMessages: false)
         for size in [0, 1, 4, 1000, 60_000] {

@@ -2,11 +2,12 @@
 
 import Cluster
 import EventLoop
+import TestSupport
 import Testing
 
 @testable import NodeConfiguration
 
-@Suite struct ClusterConfigurationTests {
+@Suite(.tags(.computing)) struct ClusterConfigurationTests {
     private func configuration(_ cluster: String) throws -> Configuration {
         try Configuration(
             text: cluster + """

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import NodeConfiguration
 @testable import TocsinNode
 
-@Suite struct ConfigurationReferenceTests {
+@Suite(.tags(.computing)) struct ConfigurationReferenceTests {
     @Test func `the reference in Docs matches the decoder`() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "Docs/configuration.md")

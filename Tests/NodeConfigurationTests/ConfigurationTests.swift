@@ -5,6 +5,7 @@ import Cryptography
 import EventLoop
 import Foundation
 import TNP
+import TestSupport
 import Testing
 import Tor
 
@@ -15,7 +16,7 @@ import Tor
 @testable import TocsinNode
 @testable import Tor
 
-@Suite struct ConfigurationTests {
+@Suite(.tags(.computing)) struct ConfigurationTests {
     // MARK: Valid configurations
 
     @Test func `the decoder reads every key of a full file`() throws {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import NodeConfiguration
 @testable import TocsinNode
 
 /// Compares the defaults in Docs with those of the decoder.
-@Suite struct DocumentedDefaultsTests {
+@Suite(.tags(.computing)) struct DocumentedDefaultsTests {
     private static let docs = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Docs")
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import EventLoop
@@ -10,7 +11,7 @@ import Testing
 @testable import TocsinNode
 
 /// Tests the example configurations in Docs/examples.
-@Suite struct ExampleTests {
+@Suite(.tags(.computing)) struct ExampleTests {
     private static let directory = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Docs/examples")
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Prometheus
 
-@Suite struct ExpositionTests {
+@Suite(.tags(.computing)) struct ExpositionTests {
     /// The exposition without the family that every registry has.
     private func text(_ registry: PrometheusRegistry) -> String {
         let text = String(decoding: registry.expose(), as: UTF8.self)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Prometheus
 
-@Suite struct HistogramSnapshotTests {
+@Suite(.tags(.computing)) struct HistogramSnapshotTests {
     /// A histogram with these counts in the buckets of bounds 1, 2, 4 and +Inf.
     private func histogram(_ counts: Int...) -> HistogramSnapshot {
         var histogram = HistogramSnapshot(bounds: [1, 2, 4])

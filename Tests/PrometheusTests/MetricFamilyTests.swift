@@ -5,7 +5,7 @@ import Testing
 
 @testable import Prometheus
 
-@Suite struct MetricFamilyTests {
+@Suite(.tags(.computing)) struct MetricFamilyTests {
     @Test(arguments: [
         MetricFamily("", .gauge, help: ""), MetricFamily("1a", .gauge, help: ""), MetricFamily("a-b", .gauge, help: ""),
         MetricFamily("a b", .gauge, help: ""), MetricFamily("é", .gauge, help: ""),

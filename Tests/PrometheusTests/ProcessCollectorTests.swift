@@ -6,7 +6,7 @@ import Testing
 
 @testable import Prometheus
 
-@Suite struct ProcessCollectorTests {
+@Suite(.tags(.computing)) struct ProcessCollectorTests {
     private let registry = PrometheusRegistry(ProcessCollector.families + [BuildInfo.family])
 
     private let created = Self.realTime()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Prometheus
 
-@Suite struct PrometheusRegistryTests {
+@Suite(.tags(.computing)) struct PrometheusRegistryTests {
     private let registry = PrometheusRegistry([
         MetricFamily("sent_total", .counter, help: "Sent.", labels: ["app"], maximumSeries: 3),
         MetricFamily("open", .gauge, help: "Open."),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Prometheus
 
 /// Checks the exposition with `promtool check metrics`, which parses it and looks for bad names.
-@Suite struct PromtoolTests {
+@Suite(.tags(.computing)) struct PromtoolTests {
     private static let promtool = "/usr/bin/promtool"
 
     /// The output of promtool and whether it succeeded; `nil`, with a printed notice, if promtool is not installed.

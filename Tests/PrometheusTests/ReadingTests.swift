@@ -5,7 +5,7 @@ import Testing
 
 @testable import Prometheus
 
-@Suite struct ReadingTests {
+@Suite(.tags(.computing)) struct ReadingTests {
     private let registry = PrometheusRegistry([
         MetricFamily("sent_total", .counter, help: "Sent.", labels: ["app", "outcome"], maximumSeries: 9),
         MetricFamily("open", .gauge, help: "Open."),

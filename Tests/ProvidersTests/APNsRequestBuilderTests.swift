@@ -4,13 +4,14 @@ import Cryptography
 import EventLoop
 import Providers
 import TNP
+import TestSupport
 import Testing
 
 @testable import HTTP2
 @testable import Simulator
 @testable import Time
 
-@Suite struct APNsRequestBuilderTests {
+@Suite(.tags(.computing)) struct APNsRequestBuilderTests {
     private let now: Int64 = 1_700_000_000
     private let deviceToken = String(repeating: "0f", count: 32)
     private let profile = APNsProfile(
@@ -270,7 +271,7 @@ import Testing
     }
 }
 
-@Suite struct APNsProviderTokenTests {
+@Suite(.tags(.computing)) struct APNsProviderTokenTests {
     private let key = SigningKey.generate(.es256)
     private let now: Int64 = 1_700_000_000
 

@@ -2,11 +2,12 @@
 
 import HTTP2
 import TNP
+import TestSupport
 import Testing
 
 @testable import Providers
 
-@Suite struct ExpiryTests {
+@Suite(.tags(.computing)) struct ExpiryTests {
     private let now: Int64 = 1_700_000_000
 
     @Test func `a ttl of 0 is now or never`() {
@@ -54,7 +55,7 @@ import Testing
     }
 }
 
-@Suite struct ClockSkewTests {
+@Suite(.tags(.computing)) struct ClockSkewTests {
     private let providerTime: Int64 = 784_111_777
 
     private func skew(_ date: String, now: Int64) -> ClockSkew? {

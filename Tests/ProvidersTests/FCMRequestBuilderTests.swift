@@ -2,13 +2,14 @@
 
 import Cryptography
 import TNP
+import TestSupport
 import Testing
 
 @testable import HTTP2
 @testable import Providers
 @testable import Simulator
 
-@Suite struct FCMRequestBuilderTests {
+@Suite(.tags(.computing)) struct FCMRequestBuilderTests {
     private let deviceToken = "cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD"
     private let dataOnly = FCMProfile(format: .pipe, messageMagic: "BisqMessageAndroid", notification: nil)
 
@@ -221,7 +222,7 @@ import Testing
     }
 }
 
-@Suite struct FCMAccessTokenTests {
+@Suite(.tags(.computing)) struct FCMAccessTokenTests {
     @Test func `100 concurrent attempts fetch one access token and get 100 answers`() async throws {
         let stand = try await ProviderStand.start()
         let phone = Phone.new(.android, model: "Pixel")
@@ -271,7 +272,7 @@ import Testing
     }
 }
 
-@Suite struct ServiceAccountTests {
+@Suite(.tags(.computing)) struct ServiceAccountTests {
     @Test func `an assertion names issuer, scope, audience and lifetime, signed by the account`() throws {
         let key = SigningKey.generate(.rs256)
         let account = try ServiceAccount(json: serviceAccountJSON(key: key))

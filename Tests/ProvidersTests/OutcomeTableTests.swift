@@ -7,10 +7,11 @@ import HTTP2
 import Providers
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 /// The answers of APNs and FCM come from the simulated services over real HTTP/2 and TLS.
-@Suite struct OutcomeTableTests {
+@Suite(.tags(.computing)) struct OutcomeTableTests {
     /// Shared by all cases, because APNs accepts one provider token in 20 minutes.
     private static let stand: Task<ProviderStand, any Error> = Task { try await ProviderStand.start() }
     private static let goneSince: UInt64 = 1_700_000_000_000

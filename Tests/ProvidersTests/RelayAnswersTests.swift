@@ -3,12 +3,13 @@
 import Cryptography
 import Sender
 import TNP
+import TestSupport
 import Testing
 
 @testable import Providers
 
 /// The outcome table for the answers of an upstream node.
-@Suite struct RelayAnswersTests {
+@Suite(.tags(.computing)) struct RelayAnswersTests {
     private func result(_ kind: Outcome.Kind, _ reason: Reason, after: UInt32 = 0, text: String? = nil) -> AttemptResult
     {
         RelayAnswers.attemptResult(on: Outcome(kind, reason: reason, retryAfter: after, text: text))

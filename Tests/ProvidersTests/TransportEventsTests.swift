@@ -2,11 +2,12 @@
 
 import HTTP2
 import TNP
+import TestSupport
 import Testing
 
 @testable import Providers
 
-@Suite struct TransportEventsTests {
+@Suite(.tags(.computing)) struct TransportEventsTests {
     @Test func `each request failure maps to one event`() {
         let failures: [(failure: RequestFailure, event: TransportEvent)] = [
             (.notProcessed(.unreachable("refused")), .unreachable),
@@ -90,7 +91,7 @@ private let decided:
         (.responseTooLarge, .onceMore, .failure, 5),
     ]
 
-@Suite struct DispositionTests {
+@Suite(.tags(.computing)) struct DispositionTests {
     private static let rows: [(name: String, disposition: Disposition)] = {
         var rows = APNsAnswers.table.map { (name: $0.reason, disposition: $0.disposition) }
         rows += FCMAnswers.table.map { (name: $0.code, disposition: $0.disposition) }

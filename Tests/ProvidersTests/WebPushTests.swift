@@ -5,11 +5,12 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Providers
 
-@Suite struct WebPushTests {
+@Suite(.tags(.computing)) struct WebPushTests {
     private func endpoint(_ url: String) throws -> PushEndpoint { try PushEndpoint(Array(url.utf8)[...]) }
 
     @Test func `every status has an outcome, and none affects another server`() {

@@ -3,11 +3,12 @@
 import Foundation
 import QRCode
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Tor
 
-@Suite struct QRCodeTests {
+@Suite(.tags(.computing)) struct QRCodeTests {
     /// A text of this length, of characters that occur in pairing tokens.
     private func text(_ length: Int) -> String {
         let letters = Array("android|Google Pixel 8|aB3+/xYz:APA91b_-")

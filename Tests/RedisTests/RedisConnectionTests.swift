@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 import Time
 
 @testable import Redis
 
-@Suite struct RedisConnectionTests {
+@Suite(.tags(.sockets)) struct RedisConnectionTests {
     private let loop = EventLoop(name: "redis")
 
     /// Runs `body` with a connection to a real server.
@@ -18,7 +19,7 @@ import Time
         let server = try RedisServer(settings)
         try await server.start()
         try await LoopDomain(loop).run { domain in
-            let stream = try await domain.loop.dial(server.endpoint, timeout: .seconds(5))
+            let stream = try await domain.loop.dial(server.endpoint, timeout: .seconds(60))
             let connection = RedisConnection(stream)
             try await body(connection, server, domain)
             connection.end(.disconnected("the test ends"))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Redis
 
-struct ReplyReaderTests {
+@Suite(.tags(.sockets)) struct ReplyReaderTests {
     /// Reads the replies in `text`, which arrives in pieces of this many bytes.
     private func replies(_ text: String, pieces: Int = .max) throws -> [RedisReply] {
         let reader = ReplyReader()
@@ -61,7 +62,7 @@ struct ReplyReaderTests {
     }
 }
 
-struct RedisCommandTests {
+@Suite(.tags(.sockets)) struct RedisCommandTests {
     @Test func `a command is an array of its arguments`() {
         var command = RedisCommand(function: "f", keys: [[0, 13, 10]])
         command.append(Int64(-5))

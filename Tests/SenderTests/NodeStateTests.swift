@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Sender
+import TestSupport
 import Testing
 import Time
 
-@Suite struct NodeStateTests {
+@Suite(.tags(.sockets)) struct NodeStateTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000)
 
     @Test func `the wait doubles with each failure up to 30 s, and starts again after a RESULT`() {

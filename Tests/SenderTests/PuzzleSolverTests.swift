@@ -3,6 +3,7 @@
 import Cryptography
 import EventLoop
 import Synchronization
+import TestSupport
 import Testing
 import Time
 
@@ -10,7 +11,7 @@ import Time
 @testable import Simulator
 @testable import TNP
 
-@Suite struct PuzzleSolverTests {
+@Suite(.tags(.sockets)) struct PuzzleSolverTests {
     private let digest = BLAKE2b.hash256([1, 2, 3])
     private let past = MonotonicTime(nanoseconds: 0)
     private let never = MonotonicTime.now + .seconds(3600)

@@ -12,7 +12,7 @@ import Testing
 @testable import Time
 @testable import TocsinClient
 
-@Suite struct SenderSessionTests {
+@Suite(.tags(.sockets)) struct SenderSessionTests {
     // MARK: Sending
 
     @Test func `HELLO goes out first, and pending submissions follow at once`() throws {

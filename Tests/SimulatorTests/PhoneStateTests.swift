@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import TNP
+import TestSupport
 import Testing
 
 @testable import Simulator
 
 /// What the user sees and hears when a notification arrives, and what the app does.
-@Suite struct PhoneStateTests {
+@Suite(.tags(.sockets)) struct PhoneStateTests {
     private typealias Banner = ReceivedNotification.Banner
 
     private let banner = Banner(title: "Bisq", text: "Notification")

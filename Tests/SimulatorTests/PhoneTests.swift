@@ -2,12 +2,13 @@
 
 import Cryptography
 import TNP
+import TestSupport
 import Testing
 
 @testable import Simulator
 
 /// What an app opens, and what it rejects for which reason.
-@Suite struct PhoneTests {
+@Suite(.tags(.sockets)) struct PhoneTests {
     private let iPhone: Phone
     private let pixel: Phone
     /// A phone with a custom app.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 import Time
 
 @testable import Simulator
 
-@Suite struct QuotaTests {
+@Suite(.tags(.sockets)) struct QuotaTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
     /// The requests a second that a service takes while this many come.

@@ -2,6 +2,7 @@
 
 import Cryptography
 import TNP
+import TestSupport
 import Testing
 
 @testable import HTTP2
@@ -25,7 +26,7 @@ struct FieldFault: Sendable, CustomStringConvertible {
 }
 
 /// Answers of Apple's stand-in; each request differs from a valid one in one thing only.
-@Suite struct APNsStrictnessTests {
+@Suite(.tags(.sockets)) struct APNsStrictnessTests {
     private let key = SigningKey.generate(.es256)
     private let now: Int64 = 1_700_000_000
     private let deviceToken = String(repeating: "0f", count: 32)
@@ -293,7 +294,7 @@ let appleFieldFaults: [FieldFault] = [
 ]
 
 /// Answers of Google's stand-in.
-@Suite struct FCMStrictnessTests {
+@Suite(.tags(.sockets)) struct FCMStrictnessTests {
     private let deviceToken = "cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD"
     private let project = "example-project"
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Store
 
-@Suite struct ConnectionTests {
+@Suite(.tags(.sockets)) struct ConnectionTests {
     private let directory = TemporaryDirectory()
 
     private func connection() throws -> Connection {

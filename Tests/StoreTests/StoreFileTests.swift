@@ -2,11 +2,12 @@
 
 import Cryptography
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Store
 
-@Suite struct StoreFileTests {
+@Suite(.tags(.sockets)) struct StoreFileTests {
     private let directory = TemporaryDirectory()
     private var path: String { directory.path + "/store" }
     private var keyFile: String { directory.path + "/key" }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import TNP
 
-@Suite struct FrameDecoderTests {
+@Suite(.tags(.computing)) struct FrameDecoderTests {
     @Test func `a frame of length 0 is a protocol error`() {
         var decoder = FrameDecoder(maximumLength: 256)
         decoder.append([0, 0, 0, 0])
@@ -44,7 +45,7 @@ import Testing
     }
 }
 
-@Suite struct ProxyLineTests {
+@Suite(.tags(.computing)) struct ProxyLineTests {
     private func read(_ text: String, pieces: Int = 1000) throws -> (circuit: UInt32?, rest: Int) {
         var decoder = ProxyLineDecoder()
         let bytes = Array(text.utf8)
@@ -83,7 +84,7 @@ import Testing
     }
 }
 
-@Suite struct PairingTokenTests {
+@Suite(.tags(.computing)) struct PairingTokenTests {
     private let key = "A4C595428CAA4C768F60AE7EBFF85852"
     private let apple = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import TNP
 
 /// The node's own frames respect `max_frame`, whatever ID or text a provider returns.
-@Suite struct FrameLimitTests {
+@Suite(.tags(.computing)) struct FrameLimitTests {
     private func length(_ bytes: [UInt8]) -> Int { bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
 
     @Test func `RESULT omits an overlong ID and truncates its text at a character boundary`() throws {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import TNP
+import TestSupport
 import Testing
 
-@Suite struct OutcomeTests {
+@Suite(.tags(.computing)) struct OutcomeTests {
     private static let uuid = "2c1f8fff-a63e-8266-8d0f-40179f2de369"
 
     @Test func `each property keeps its value while others change`() {

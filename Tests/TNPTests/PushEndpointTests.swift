@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import TestSupport
 import Testing
 
 @testable import TNP
 
-@Suite struct PushEndpointTests {
+@Suite(.tags(.computing)) struct PushEndpointTests {
     private func parse(_ text: String) throws(PushEndpoint.FormatError) -> PushEndpoint {
         try PushEndpoint(Array(text.utf8)[...])
     }

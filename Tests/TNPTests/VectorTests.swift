@@ -9,7 +9,7 @@ import Testing
 @testable import TNP
 @testable import Tor
 
-@Suite struct VectorTests {
+@Suite(.tags(.computing)) struct VectorTests {
     /// The seed and the onion's key of the AUTH vectors.
     private static let seed = "adc7de8b077bf8d34556576fe70c1c9a"
     private static let onion = "3298cb98df4bf6acf28e8f4b65c59d2b38d2b43938b7fd9fa75c186ca31328d2"
@@ -383,7 +383,7 @@ import Testing
         #expect(rejection?.reason.rawValue == vector.reason, "\(vector.name)")
     }
 
-    @Test func `a second implementation reproduces every vector`() async throws {
+    @Test(.tags(.sockets)) func `a second implementation reproduces every vector`() async throws {
         let script = Vectors.file.deletingLastPathComponent().appending(path: "tnp1.py").path()
         // A python3 that is not Debian's may lack the package.
         var python: String?

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import TestSupport
 import Testing
 
 @testable import Time
 
-@Suite struct BackoffTests {
+@Suite(.tags(.computing)) struct BackoffTests {
     private let fresh = Backoff(base: .milliseconds(250), cap: .seconds(30))
 
     @Test func `the wait doubles from 250 ms up to 30 s`() {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import Time
 
-@Suite struct DurationTests {
+@Suite(.tags(.computing)) struct DurationTests {
     /// The whole nanoseconds by the division of 128-bit numbers that ``Duration/wholeNanoseconds`` avoids.
     private static func nanoseconds(of duration: Duration) -> UInt64 {
         UInt64(min(max(0, duration.attoseconds / 1_000_000_000), Int128(1 << 33) * 1_000_000_000))

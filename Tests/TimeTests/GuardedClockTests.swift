@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import TestSupport
 import Testing
 
 @testable import Admission
 @testable import Time
 
-@Suite struct GuardedClockTests {
+@Suite(.tags(.computing)) struct GuardedClockTests {
     private static let day: Int64 = 86_400
     private let start: Int64 = 1_800_000_000
 

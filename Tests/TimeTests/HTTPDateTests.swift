@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Providers
 @testable import Time
 
-@Suite struct HTTPDateTests {
+@Suite(.tags(.computing)) struct HTTPDateTests {
     @Test(arguments: [
         ("Sun, 06 Nov 1994 08:49:37 GMT", Int64(784_111_777)),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0),

@@ -8,7 +8,7 @@ import Testing
 @testable import TNP
 @testable import TocsinClient
 
-@Suite struct BisqNotificationTests {
+@Suite(.tags(.sockets)) struct BisqNotificationTests {
     /// The notification as a phone decodes it.
     private struct Decoded: Decodable, Equatable {
         let sentDate: Int64
@@ -91,7 +91,7 @@ import Testing
     }
 }
 
-@Suite struct SealerTests {
+@Suite(.tags(.sockets)) struct SealerTests {
     private static let token = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
     private static let key = "A4C595428CAA4C768F60AE7EBFF85852"
     private static let iv = Array("293a4b5c6d7e4f90".utf8)

@@ -2,12 +2,13 @@
 
 import EventLoop
 import TNP
+import TestSupport
 import Testing
 
 @testable import TocsinClient
 
 /// The error that a caller gets if the node gives no outcome.
-@Suite struct ClientErrorTests {
+@Suite(.tags(.sockets)) struct ClientErrorTests {
     private func failure(_ options: TocsinClient.Options, on loop: EventLoop) async throws -> ClientError? {
         let client = TocsinClient(options, on: loop)
         let envelope = try Envelope(

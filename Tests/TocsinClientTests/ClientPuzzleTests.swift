@@ -4,6 +4,7 @@ import Cryptography
 import EventLoop
 import Synchronization
 import TNP
+import TestSupport
 import Testing
 import Time
 
@@ -11,7 +12,7 @@ import Time
 @testable import TocsinClient
 
 /// Proof of work during a submission of the client.
-@Suite struct ClientPuzzleTests {
+@Suite(.tags(.sockets)) struct ClientPuzzleTests {
 
     private func puzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
         Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 60)
@@ -24,14 +25,6 @@ import Time
             ciphertext: [UInt8](repeating: 0x41, count: 32)[...], format: .pipe)
     }
 
-    private func eventually(_ isTrue: () async -> Bool) async -> Bool {
-        for _ in 0..<1000 {
-            if await isTrue() { return true }
-            try? await Task.sleep(for: .milliseconds(10))
-        }
-        return false
-    }
-
     @Test func `the client solves the required puzzle, and the caller sees only the outcome`() async throws {
         let node = FakeNode(on: EventLoop(name: "test"))
         let efforts = Mutex<[UInt32]>([])
@@ -39,7 +32,7 @@ import Time
             if case .solvingPuzzle(let effort) = progress { efforts.withLock { $0.append(effort) } }
         }
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, timeout: .seconds(20))
+        async let outcome = client.submit(envelope, timeout: .seconds(60))
         try await node.accept()
         let early = try await node.submission()
         #expect(early.proof == nil)
@@ -64,7 +57,7 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, timeout: .seconds(30))
+        async let outcome = client.submit(envelope, timeout: .seconds(60))
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
@@ -86,7 +79,7 @@ import Time
         let options = TocsinClient.Options(nodes: [try await node.start()], workLimit: limit)
         let client = TocsinClient(options, on: node.loop)
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, timeout: .seconds(20))
+        async let outcome = client.submit(envelope, timeout: .seconds(60))
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
@@ -101,17 +94,17 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelopes = try (0..<4).map { try envelope($0) }
-        async let first = client.submit(envelopes[0], timeout: .seconds(20))
+        async let first = client.submit(envelopes[0], timeout: .seconds(60))
         try await node.accept()
         let submission = try await node.submission()
         await node.welcome(puzzle(.max))
         await node.answer(submission.request, .delivered())
         #expect(try await first.kind == .delivered)
 
-        async let second = client.submit(envelopes[1], timeout: .milliseconds(100))
-        async let third = client.submit(envelopes[2], timeout: .milliseconds(100))
+        async let second = client.submit(envelopes[1], timeout: .seconds(5))
+        async let third = client.submit(envelopes[2], timeout: .seconds(5))
         try #require(await eventually { await client.solving.count == 2 })
-        async let fourth = client.submit(envelopes[3], timeout: .seconds(20))
+        async let fourth = client.submit(envelopes[3], timeout: .seconds(60))
         for outcome in [try await second, try await third] {
             #expect(outcome.kind == .retry)
             #expect(outcome.reason == .proofRequired)
@@ -131,7 +124,7 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
-        let submission = Task { try await client.submit(envelope, timeout: .seconds(1)) }
+        let submission = Task { try await client.submit(envelope, timeout: .seconds(5)) }
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
@@ -149,7 +142,7 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
-        async let outcome = client.submit(envelope, timeout: .seconds(20))
+        async let outcome = client.submit(envelope, timeout: .seconds(60))
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))
@@ -170,7 +163,7 @@ import Time
         let node = FakeNode(on: EventLoop(name: "test"))
         let client = TocsinClient(TocsinClient.Options(nodes: [try await node.start()]), on: node.loop)
         let envelope = try envelope()
-        let submission = Task { try await client.submit(envelope, timeout: .seconds(20)) }
+        let submission = Task { try await client.submit(envelope, timeout: .seconds(60)) }
         try await node.accept()
         let first = try await node.submission()
         await node.welcome(puzzle(.max))

@@ -39,7 +39,7 @@ actor FakeNode {
     /// Replaces the present connection with the next one and reads its HELLO.
     func accept() async throws {
         reader?.stream.close()
-        for _ in 0..<1000 where waiting.isEmpty { await loop.sleep(for: .milliseconds(10)) }
+        for _ in 0..<6000 where waiting.isEmpty { await loop.sleep(for: .milliseconds(10)) }
         guard !waiting.isEmpty else { throw NoMessage() }
         reader = StreamReader(waiting.removeFirst())
         decoder = FrameDecoder(maximumLength: 65_536)

@@ -3,11 +3,12 @@
 import Cryptography
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import TocsinClient
 
-@Suite struct PairingReviewTests {
+@Suite(.tags(.sockets)) struct PairingReviewTests {
     private static let key = "aximqjxdRhe4HSxyh28m/FiIPlv8HEgV"
     private static let apple = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
     /// 163 characters, the present length of Google's tokens.

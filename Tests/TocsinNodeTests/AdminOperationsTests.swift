@@ -3,13 +3,14 @@
 import Foundation
 import Prometheus
 import Simulator
+import TestSupport
 import Testing
 
 @testable import TocsinNode
 @testable import Tor
 
 /// Tests the files in Docs/operations with the real tools and against the metrics of the node.
-@Suite struct OperationsFilesTests {
+@Suite(.tags(.sockets)) struct OperationsFilesTests {
     private static let rules = "Docs/operations/alerts.yml"
     private static let ruleTests = "Tests/System/Operations/alerts-test.yml"
     private static let dashboard = "Docs/operations/grafana-dashboard.json"

@@ -3,12 +3,13 @@
 import EventLoop
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Providers
 @testable import TocsinNode
 
-@Suite struct ExpiryWarningsTests {
+@Suite(.tags(.sockets)) struct ExpiryWarningsTests {
     private typealias Nearness = ExpiryWarnings.Nearness
 
     private let end: Int64 = 1_800_000_000
@@ -76,7 +77,7 @@ import Testing
     }
 }
 
-@Suite struct CredentialWatchTests {
+@Suite(.tags(.sockets)) struct CredentialWatchTests {
     /// The present versions of these files.
     private func versions(_ files: [String]) -> [String: FileVersion?] {
         var versions: [String: FileVersion?] = [:]
@@ -183,7 +184,7 @@ import Testing
     }
 }
 
-@Suite struct ProviderTokenFileTests {
+@Suite(.tags(.sockets)) struct ProviderTokenFileTests {
     private let token = Array("eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl".utf8)
 
     @Test func `a saved token is loaded`() throws {

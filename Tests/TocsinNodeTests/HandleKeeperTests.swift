@@ -5,6 +5,7 @@ import EventLoop
 import Foundation
 import Logging
 import TNP
+import TestSupport
 import Testing
 
 @testable import Handles
@@ -12,7 +13,7 @@ import Testing
 @testable import TocsinNode
 
 /// What strangers cannot exceed: callers that wait for the store, and handles of one device token.
-@Suite struct HandleKeeperTests {
+@Suite(.tags(.sockets)) struct HandleKeeperTests {
     private let directory: String
     private let domain = LoopDomain(EventLoop(name: "handles"))
     private let owner: Ed25519.PrivateKey

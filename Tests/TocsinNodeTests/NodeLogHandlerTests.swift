@@ -2,12 +2,13 @@
 
 import Foundation
 import Logging
+import TestSupport
 import Testing
 
 @testable import NodeConfiguration
 @testable import TocsinNode
 
-@Suite struct NodeLogHandlerTests {
+@Suite(.tags(.sockets)) struct NodeLogHandlerTests {
     private func line(
         _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata = [:],
         format: Configuration.LogFormat = .text, isForJournal: Bool = false

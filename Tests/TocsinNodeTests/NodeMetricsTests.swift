@@ -11,7 +11,7 @@ import Testing
 @testable import Delivery
 @testable import TocsinNode
 
-@Suite struct NodeMetricsTests {
+@Suite(.tags(.sockets)) struct NodeMetricsTests {
     private let registry = PrometheusRegistry(NodeMetrics.catalogue)
     private static let idle = DispatchStatistics(inFlight: 0, stored: nil, shortage: nil, lanes: [])
     private let route = Route(app: "bisq", magic: .iOS)

@@ -3,11 +3,12 @@
 import Confinement
 import Foundation
 import NodeConfiguration
+import TestSupport
 import Testing
 
 @testable import TocsinNode
 
-@Suite struct ProcessIsolationTests {
+@Suite(.tags(.sockets)) struct ProcessIsolationTests {
     private let directory = URL.temporaryDirectory.appending(path: "tocsin-isolation-\(UUID().uuidString)").path()
 
     private func rules(_ more: String = "", node: String = "", managed: Bool = false) throws -> FileRules {

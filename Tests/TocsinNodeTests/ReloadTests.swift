@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import TestSupport
 import Testing
 
 @testable import Admission
@@ -26,7 +27,7 @@ private let fixed: [(String, [String])] = [
     ),
 ]
 
-@Suite struct ReloadTests {
+@Suite(.tags(.sockets)) struct ReloadTests {
     @Test(arguments: fixed)
     func `a key that requires a restart is named and keeps its old value`(_ text: String, _ keys: [String]) throws {
         let old = try configuration()

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import TocsinNode
 
-@Suite struct SeriesTableTests {
+@Suite(.tags(.sockets)) struct SeriesTableTests {
     @Test func `a value is made once, and again after its removal`() {
         var table = SeriesTable<String, Int>()
         var made = 0

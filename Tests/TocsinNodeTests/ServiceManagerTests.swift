@@ -2,6 +2,7 @@
 
 import EventLoop
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Time
@@ -21,7 +22,7 @@ private let watchdogs: [([String: String], Int64?)] = [
     ([:], nil),
 ]
 
-@Suite struct ServiceManagerTests {
+@Suite(.tags(.sockets)) struct ServiceManagerTests {
     // MARK: Datagrams
 
     @Test func `the notices of one call are lines of one datagram`() {

@@ -2,12 +2,13 @@
 
 import Cryptography
 import Foundation
+import TestSupport
 import Testing
 
 @testable import TocsinNode
 
 /// `tocsin state export` and `import`, on files.
-@Suite struct StateArchiveTests {
+@Suite(.tags(.sockets)) struct StateArchiveTests {
     private static let passphrase = Array("correct horse battery".utf8)
     private static let files = [
         "standing.sqlite": 300_000, "standing.sqlite-wal": 0, "standing.key": 32, "spool.sqlite": 65_536,

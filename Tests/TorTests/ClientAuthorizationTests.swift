@@ -2,11 +2,12 @@
 
 import Cryptography
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Tor
 
-@Suite struct ClientAuthorizationTests {
+@Suite(.tags(.sockets)) struct ClientAuthorizationTests {
     private static let address = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid"
     /// The key with the bytes 1 to 32, encoded with Python's base64.
     private static let secret = "AEBAGBAFAYDQQCIKBMGA2DQPCAIREEYUCULBOGAZDINRYHI6D4QA"

@@ -117,7 +117,7 @@ extension ManagedTorTests {
     private func connect(
         _ settings: TorSettings, on domain: isolated LoopDomain
     ) async throws -> (reader: StreamReader, said: String?) {
-        let reader = StreamReader(try await domain.loop.dial(settings.controlSocket, timeout: .seconds(5)))
+        let reader = StreamReader(try await domain.loop.dial(settings.controlSocket, timeout: .seconds(60)))
         return (reader, try? await reader.readLine())
     }
 

@@ -4,12 +4,13 @@ import EventLoop
 import Foundation
 import Simulator
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Tor
 
 /// The node's own tor, in a private network on loopback.
-@Suite(.serialized) struct ManagedTorTests {
+@Suite(.tags(.tor), .serialized) struct ManagedTorTests {
     /// Whether tor and tor-gencert are installed; a private network needs both.
     static var hasTor: Bool {
         let path = ProcessInfo.processInfo.environment["PATH"]
@@ -24,9 +25,9 @@ import Testing
 
         func note(_ status: TorStatus) { last.withLock { $0 = status } }
 
-        /// Waits for a status, for at most a minute and a half.
+        /// Waits for a status, for at most five minutes: longer than tor takes on a busy machine.
         func wait(for what: String, _ isTrue: (TorStatus) -> Bool) async throws -> TorStatus {
-            for _ in 0..<1800 {
+            for _ in 0..<6000 {
                 let status = status
                 if isTrue(status) { return status }
                 try await Task.sleep(for: .milliseconds(50))
@@ -55,7 +56,7 @@ import Testing
     private func isAlive(_ pid: Int32) -> Bool { kill(pid, 0) == 0 }
 
     private func waitForEnd(of pid: Int32) async throws {
-        for _ in 0..<200 where isAlive(pid) { try await Task.sleep(for: .milliseconds(50)) }
+        for _ in 0..<6000 where isAlive(pid) { try await Task.sleep(for: .milliseconds(50)) }
         #expect(!isAlive(pid))
     }
 
@@ -66,7 +67,7 @@ import Testing
         let credentials = SOCKS5.Credentials(user: "test", password: UUID().uuidString)
         return try await LoopDomain(loop).run { domain in
             let stream = try await domain.loop.dial(
-                .tcp(host: "\(onion)", port: 7077), through: .socks5(socks, credentials), timeout: .seconds(30))
+                .tcp(host: "\(onion)", port: 7077), through: .socks5(socks, credentials), timeout: .seconds(60))
             let timer = Timer(on: domain.loop) { stream.fail(.timedOut) }
             timer.start(after: .seconds(30))
             defer { timer.stop() }
@@ -124,7 +125,7 @@ import Testing
                 "--DataDirectory", directory, "--SocksPort", "0", "--DisableNetwork", "1", "--HiddenServiceDir",
                 service, "--HiddenServicePort", "80",
             ])
-        for _ in 0..<200 where bytes(of: "\(service)/hostname") == nil {
+        for _ in 0..<6000 where bytes(of: "\(service)/hostname") == nil {
             try await Task.sleep(for: .milliseconds(50))
         }
         await process.terminate()

@@ -2,11 +2,12 @@
 
 import Cryptography
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Tor
 
-@Suite struct OnionAddressTests {
+@Suite(.tags(.sockets)) struct OnionAddressTests {
     /// The address of RFC 8032's first test key, computed with Python's hashlib.
     private let known = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion"
 

@@ -2,11 +2,12 @@
 
 import Cryptography
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Tor
 
-@Suite struct OnionKeysTests {
+@Suite(.tags(.sockets)) struct OnionKeysTests {
     private let address = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion"
     /// RFC 8032's first test key, which is no secret.
     private let secretFile =

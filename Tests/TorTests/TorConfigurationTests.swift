@@ -2,11 +2,12 @@
 
 import EventLoop
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Tor
 
-@Suite struct TorConfigurationTests {
+@Suite(.tags(.sockets)) struct TorConfigurationTests {
     private static let target = Endpoint.unix(path: "/run/tocsin/tnp.sock")
 
     private func text(

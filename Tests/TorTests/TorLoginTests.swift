@@ -2,12 +2,13 @@
 
 import EventLoop
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Tor
 
 /// Authentication at a control port, which another program than tor may have opened.
-@Suite struct TorLoginTests {
+@Suite(.tags(.sockets)) struct TorLoginTests {
     /// The error for a control port that offers these authentication methods.
     private func failure(offering auth: String) async throws -> String {
         let loop = EventLoop(name: "test")

@@ -2,12 +2,13 @@
 
 import EventLoop
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Time
 @testable import Tor
 
-@Suite struct TorSupervisionTests {
+@Suite(.tags(.sockets)) struct TorSupervisionTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
     private let onion = OnionAddress(publicKey: [UInt8](repeating: 5, count: 32))
 

@@ -2,12 +2,13 @@
 
 import Cryptography
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Tor
 
 /// Parsing of tor's output: version, log, events, authentication.
-@Suite struct TorTextTests {
+@Suite(.tags(.sockets)) struct TorTextTests {
     private static let label = "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid"
     private let onion = OnionAddress(label)
 

@@ -3,11 +3,12 @@
 import ArgumentParser
 import Foundation
 import TNP
+import TestSupport
 import Testing
 
 @testable import tocsin
 
-@Suite struct ArgumentTests {
+@Suite(.tags(.sockets)) struct ArgumentTests {
     // MARK: Texts
 
     private func text(inFileOf bytes: [UInt8]) throws -> String {

@@ -5,6 +5,7 @@ import Cryptography
 import EventLoop
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 import Tor
 
@@ -14,7 +15,7 @@ import Tor
 @testable import TocsinNode
 @testable import tocsin
 
-@Suite struct InitTests {
+@Suite(.tags(.sockets)) struct InitTests {
     private static let examples = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Docs/examples")
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import TNP
+import TestSupport
 import Testing
 
 @testable import tocsin
 
-@Suite struct OutcomeTextTests {
+@Suite(.tags(.sockets)) struct OutcomeTextTests {
     @Test func `a rejection of the sender key is explained`() {
         let other = OutcomeText(.rejected(.senderKeyMismatch)).reason
         #expect(other.contains("(reason 206)"))

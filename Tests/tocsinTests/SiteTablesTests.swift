@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import NodeConfiguration
+import TestSupport
 import Testing
 
 @testable import tocsin
 
-@Suite struct SiteTablesTests {
+@Suite(.tags(.sockets)) struct SiteTablesTests {
     private let configuration = """
         # My node.
         [sites]

@@ -22,7 +22,7 @@ package actor PrivateTorNetwork {
 
     /// Default number of relays in addition to the authority. With fewer than four, startup is less reliable.
     package static let defaultRelays = 4
-    private static let timeout = Duration.seconds(60)
+    private static let timeout = Duration.seconds(180)
     /// How often the network starts at most: now and then, a descriptor of a new network is not uploaded in time.
     private static let maximumStarts = 3
 

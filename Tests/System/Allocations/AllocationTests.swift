@@ -2,11 +2,12 @@
 
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 import Tor
 
 /// The allocations of memory that a node makes, counted exactly: by `counter.c`, which is loaded into its process.
-@Suite struct AllocationTests {
+@Suite(.tags(.released)) struct AllocationTests {
     /// Whom envelopes are for, and the largest means for an envelope, from SUBMIT to its outcome.
     struct Bounds: CustomTestStringConvertible {
         let phones: String

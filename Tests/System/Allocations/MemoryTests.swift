@@ -4,13 +4,14 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import Time
 
 @testable import tocsin_bench
 
 /// The memory of a node's process, without that of files such as the program itself.
-@Suite struct MemoryTests {
+@Suite(.tags(.released)) struct MemoryTests {
     /// The largest memory of an idle node, in bytes.
     private static let idleNode = 8 * 1024 * 1024
     /// The largest mean memory of a connection after HELLO, in bytes.

@@ -3,6 +3,7 @@
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 import Tor
@@ -10,7 +11,7 @@ import Tor
 @testable import NodeConfiguration
 
 /// The example page that pairs a browser: `Docs/examples/browser`.
-@Suite struct WebPushPageTests {
+@Suite(.tags(.browser)) struct WebPushPageTests {
     /// What `push_page.py` reports.
     private struct Report: Decodable {
         let refusal: String
@@ -52,7 +53,7 @@ import Tor
         let client = stage.client()
         let notification = BisqNotification(
             kind: .trade, title: "Zpráva <1>", message: "Your trade needs you", sentDate: 1_700_000_000_000)
-        let outcome = try await client.submit(Sealer(pairing).seal(notification), timeout: .seconds(30))
+        let outcome = try await client.submit(Sealer(pairing).seal(notification), timeout: .seconds(60))
         #expect(outcome.kind == .delivered)
         let text = try #require(try server.requests.last?.text)
         let second = try await open(keys, key, receiving: text)

@@ -4,12 +4,13 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Tor
 
 /// Today's desktops, simulated by `Tests/System/Desktop/BisqDesktop.java`, which uses only the JDK and none of our code.
-@Suite(.serialized) struct DesktopTests {
+@Suite(.tags(.extended), .serialized) struct DesktopTests {
     private static let java = ["/usr/bin/java", "\(ProcessInfo.processInfo.environment["JAVA_HOME"] ?? "")/bin/java"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
     private static let microsocks = "/usr/bin/microsocks"
@@ -28,13 +29,13 @@ import Testing
 
         init(java: String) async throws {
             self.java = java
-            proxy = try await stage.freePort()
+            proxy = try await stage.reservePort()
             process = ChildProcess(microsocks, ["-i", "127.0.0.1", "-p", "\(proxy)"])
             try await stage.start(http: "127.0.0.1:0", more: Stage.profile(.bisqConnect))
             guard case .tcp(_, let port)? = await stage.httpEndpoint else { throw NoEndpoint() }
             httpPort = port
             // Wait until the proxy is up.
-            for _ in 0..<50 where await !stage.reaches(.tcp(host: "127.0.0.1", port: proxy)) {
+            for _ in 0..<6000 where await !stage.reaches(.tcp(host: "127.0.0.1", port: proxy)) {
                 try await Task.sleep(for: .milliseconds(100))
             }
         }

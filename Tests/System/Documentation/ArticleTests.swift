@@ -2,12 +2,13 @@
 
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Tor
 
 /// The articles of the libraries, as a developer of another package would use them.
-@Suite struct ArticleTests {
+@Suite(.tags(.extended)) struct ArticleTests {
     @Test func `the program in Ring a phone compiles with public declarations only`() async throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()

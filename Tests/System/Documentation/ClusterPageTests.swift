@@ -2,12 +2,13 @@
 
 import Foundation
 import Simulator
+import TestSupport
 import Testing
 
 @testable import Tor
 
 /// Docs/cluster.md, as an operator would use it.
-@Suite struct ClusterPageTests {
+@Suite(.tags(.extended)) struct ClusterPageTests {
     /// The commands of a section, as written.
     private func commands(ofSection title: String) throws -> String {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -7,6 +7,7 @@ import Foundation
 import NodeConfiguration
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 import Tor
@@ -15,7 +16,7 @@ import Tor
 @testable import TocsinNode
 
 /// Several nodes that share a real Redis server.
-@Suite struct ClusterTests {
+@Suite(.tags(.node)) struct ClusterTests {
     private func tables(_ engine: RedisServer, node: String) -> String {
         """
         [cluster]
@@ -48,7 +49,7 @@ import Tor
         let envelope = try stages[0].envelope(for: phone)
         for stage in stages {
             let client = stage.client()
-            #expect(try await client.submit(envelope, timeout: .seconds(20)).kind == .delivered)
+            #expect(try await client.submit(envelope, timeout: .seconds(60)).kind == .delivered)
             await client.close()
         }
         let counts = (await stages[0].services.received.count, await stages[1].services.received.count)
@@ -94,7 +95,7 @@ import Tor
         let client = stage.client()
         for number in 0..<count {
             let outcome = try await client.submit(
-                try stage.envelope(for: phone, title: "\(number)"), timeout: .seconds(20), acceptQueued: true,
+                try stage.envelope(for: phone, title: "\(number)"), timeout: .seconds(60), acceptQueued: true,
                 returnsWhenQueued: true)
             #expect(outcome.kind == .queued)
         }
@@ -190,7 +191,7 @@ import Tor
 
     private func waitForEngine(_ isAvailable: Bool, on stages: [Stage]) async {
         for stage in stages {
-            for _ in 0..<600 where await stage.snapshot?.cluster?.isAvailable != isAvailable {
+            for _ in 0..<6000 where await stage.snapshot?.cluster?.isAvailable != isAvailable {
                 try? await Task.sleep(for: .milliseconds(50))
             }
         }
@@ -212,7 +213,7 @@ import Tor
             rings += 1
             let envelope = try Sealer(pairing).seal(
                 BisqNotification(kind: .trade, title: "\(rings)", message: "", sentDate: 1).json)
-            let outcome = try await clients[node].submit(envelope, timeout: .seconds(20))
+            let outcome = try await clients[node].submit(envelope, timeout: .seconds(60))
             guard outcome.kind == .delivered else {
                 #expect(outcome.reason == .unknownHandle)
                 return nil
@@ -258,7 +259,7 @@ import Tor
         await waitForEngine(true, on: stages)
         try await Task.sleep(for: .seconds(3))
         let envelope = try Sealer(PairingToken(phone.pairingToken(by: handle))).seal(Array("{}".utf8))
-        #expect(try await clients[1].submit(envelope, timeout: .seconds(20)).kind == .delivered)
+        #expect(try await clients[1].submit(envelope, timeout: .seconds(60)).kind == .delivered)
         for client in clients { await client.close() }
         for stage in stages { await stage.end() }
         await engine.stop()

@@ -4,6 +4,7 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import Tor
@@ -11,7 +12,7 @@ import Testing
 @testable import tocsin_bench
 
 /// A short flood test, and the rules that the flood test follows.
-@Suite struct FloodTests {
+@Suite(.tags(.extended)) struct FloodTests {
     @Test func `honest senders are served while hostile circuits of all kinds flood the node`() async throws {
         let (isSuccess, text) = try await ChildProcess.output(
             of: Program.bench, ["flood", "--seconds", "5", "--hostile", "60", "--honest", "10", "--check"])
@@ -169,7 +170,7 @@ import Testing
             by: .direct(endpoint), http: nil, relay: endpoint, of: [circuit], ids: TorCircuits(after: 0),
             searches: IdleWorkers(), pauseFactor: 1)
         await attack.begin()
-        for _ in 0..<100 where await node.lines.count < 2 { try await Task.sleep(for: .milliseconds(100)) }
+        for _ in 0..<6000 where await node.lines.count < 2 { try await Task.sleep(for: .milliseconds(100)) }
         let figures = try #require(await attack.end()[.badTokens])
         let lines = await node.lines
         #expect(lines.count >= 2)

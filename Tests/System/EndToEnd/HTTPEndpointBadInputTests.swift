@@ -4,10 +4,11 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 /// Malformed and oversized requests at the HTTP endpoint.
-@Suite struct HTTPEndpointBadInputTests {
+@Suite(.tags(.node)) struct HTTPEndpointBadInputTests {
     private static let target =
         "/relay?token=\(String(repeating: "ab", count: 32))&msg="
         + RequestBytes.hex(RequestBytes.pipe("BisqMessageiOS"))

@@ -3,6 +3,7 @@
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 /// A request as in the tests of today's two relays, and what the HTTP endpoint must answer.
@@ -317,7 +318,7 @@ private struct OpenEndpoint: SuiteTrait, TestScoping {
     }
 }
 
-@Suite(OpenEndpoint()) struct HTTPEndpointCaseTests {
+@Suite(.tags(.node), OpenEndpoint()) struct HTTPEndpointCaseTests {
     @Test(arguments: EndpointCase.relay)
     func `the relay path answers each case as expected`(_ test: EndpointCase) async throws { try await check(test) }
 

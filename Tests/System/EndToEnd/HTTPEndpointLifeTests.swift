@@ -4,13 +4,14 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 
 @testable import TocsinNode
 @testable import tocsin
 
 /// Connections of the HTTP endpoint when the node stops or reloads, a sender disconnects, or a circuit is blocked.
-@Suite struct HTTPEndpointLifeTests {
+@Suite(.tags(.node)) struct HTTPEndpointLifeTests {
     private func request(_ phone: Phone, closes: Bool = true) -> [UInt8] {
         let magic = phone.pairing.magic == .android ? "BisqMessageAndroid" : "BisqMessageiOS"
         return RequestBytes.get(
@@ -20,7 +21,7 @@ import Testing
 
     /// Waits until the node has no connections left.
     private func expectNoConnections(_ stage: Stage) async throws {
-        for _ in 0..<100 where await stage.connectionCount > 0 { try await Task.sleep(for: .milliseconds(50)) }
+        for _ in 0..<6000 where await stage.connectionCount > 0 { try await Task.sleep(for: .milliseconds(50)) }
         #expect(await stage.connectionCount == 0)
     }
 
@@ -87,7 +88,7 @@ import Testing
         try await stage.services.apply(FaultDirective("apns-production latency=fixed:500"))
         _ = try await stage.http(request(phone), readingFor: .milliseconds(100))
         try await expectNoConnections(stage)
-        for _ in 0..<100 where await stage.received(phone.deviceToken).isEmpty {
+        for _ in 0..<6000 where await stage.received(phone.deviceToken).isEmpty {
             try await Task.sleep(for: .milliseconds(50))
         }
         #expect(await stage.received(phone.deviceToken).count == 1)

@@ -5,6 +5,7 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 
@@ -21,7 +22,7 @@ extension Stage {
 
     /// Sends these requests over one connection, each after the answer to the one before.
     func converse(_ requests: [[UInt8]]) async throws -> [HTTPAnswer] {
-        let stream = try await loop.dial(httpSocket, timeout: .seconds(5))
+        let stream = try await loop.dial(httpSocket, timeout: .seconds(60))
         let reader = StreamReader(stream)
         let timer = Timer(on: loop) { stream.fail(.timedOut) }
         timer.start(after: .seconds(20))
@@ -96,7 +97,7 @@ extension Stage {
 }
 
 /// The HTTP endpoint, as today's desktops use it.
-@Suite struct HTTPEndpointTests {
+@Suite(.tags(.node)) struct HTTPEndpointTests {
     private static let appleMagic = "BisqMessageiOS"
     private static let googleMagic = "BisqMessageAndroid"
 
@@ -454,12 +455,12 @@ extension Stage {
         #expect(answer.status == 503)
         #expect((Int(answer.headers["retry-after"] ?? "") ?? 0) > 0)
         #expect(answer.json?["status"] as? Int == 503)
-        for _ in 0..<100 where await stage.received(phone.deviceToken).isEmpty {
+        for _ in 0..<6000 where await stage.received(phone.deviceToken).isEmpty {
             try await Task.sleep(for: .milliseconds(50))
         }
         // Delivered meanwhile: the resend gets success and does not ring the phone again.
         var last = try await stage.ask(request)
-        for _ in 0..<5 where last.status == 503 { last = try await stage.ask(request) }
+        for _ in 0..<100 where last.status == 503 { last = try await stage.ask(request) }
         expectSuccess(last)
         #expect(await stage.received(phone.deviceToken).count == 1)
         await stage.end()
@@ -473,7 +474,7 @@ extension Stage {
         expectSuccess(try await stage.ask(relay(phone, RequestBytes.pipe(Self.appleMagic))))
         #expect(await stage.services.received.isEmpty)
         try await stage.services.restart(.apnsProduction)
-        for _ in 0..<600 where await stage.services.received.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+        for _ in 0..<6000 where await stage.services.received.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
         #expect(await stage.services.received.count == 1)
         await stage.end()
     }
@@ -485,7 +486,7 @@ extension Stage {
         let client = stage.client()
         let signer = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 9, count: 32)))
         let envelope = try stage.envelope(for: phone)
-        #expect(try await client.submit(envelope, timeout: .seconds(20), signedBy: signer).kind == .delivered)
+        #expect(try await client.submit(envelope, timeout: .seconds(60), signedBy: signer).kind == .delivered)
         await client.close()
         let refused = try await stage.ask(relay(phone, RequestBytes.pipe(Self.appleMagic)))
         #expect(refused.status == 400)

@@ -6,6 +6,7 @@ import Foundation
 import Simulator
 import Synchronization
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 
@@ -13,7 +14,7 @@ import TocsinClient
 @testable import Tor
 
 /// Handles (PROTOCOL §11), with a real node and the stand-ins of Apple and Google.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.tags(.node), .timeLimit(.minutes(2)))
 struct HandleTests {
     static let enabled = "[handles]\nenabled = true"
 
@@ -164,7 +165,7 @@ struct HandleTests {
         let pairing = try PairingToken(phone.pairingToken(by: handle))
         try await stage.services.apply(FaultDirective("apns-production latency=fixed:1500"))
         async let late = ring(pairing, client)
-        for _ in 0..<100 where await stage.services.requests(.apnsProduction) == 0 {
+        for _ in 0..<6000 where await stage.services.requests(.apnsProduction) == 0 {
             try await Task.sleep(for: .milliseconds(20))
         }
         try await client.forget(handle, owner: owner)
@@ -351,7 +352,7 @@ struct HandleTests {
     func `a phone registers, rotates and ends its handle on the command line`(_ command: [String]) async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
-        let port = try await stage.freePort()
+        let port = try await stage.reservePort()
         let text = stage.configuration(endpoints, gates: "[puzzle]\nmode = \"always\"", more: Self.enabled)
         try await stage.startNode(text.replacing("unix:tnp.sock", with: "127.0.0.1:\(port)"))
         func run(_ arguments: [String], input: String = "") async throws -> (isSuccess: Bool, text: String) {

@@ -4,6 +4,7 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 
@@ -13,7 +14,7 @@ import TocsinClient
 @testable import Tor
 
 /// How an operator changes a running node: settings, credentials, a proxy.
-@Suite struct NodeOperationTests {
+@Suite(.tags(.node)) struct NodeOperationTests {
     @Test func `the canary rings the operator's phone, and tells when it cannot`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
@@ -31,7 +32,7 @@ import TocsinClient
         try Data("\(phone.pairingToken)\n".utf8).write(to: URL(filePath: file))
         try await stage.startNode(text)
         #expect(await stage.snapshot?.canary?.last == nil)
-        for _ in 0..<300 where await stage.snapshot?.canary?.last == nil {
+        for _ in 0..<6000 where await stage.snapshot?.canary?.last == nil {
             try await Task.sleep(for: .milliseconds(100))
         }
         let received = try #require(await stage.received(phone.deviceToken).first)
@@ -41,10 +42,10 @@ import TocsinClient
         #expect(stage.log.count(of: "the canary has rung the operator's phone") == 1)
         // It has bound the phone to no key.
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
         await client.close()
         await stage.services.set(nil, for: phone.deviceToken)
-        for _ in 0..<300 where await stage.snapshot?.canary?.last?.isDelivered == true {
+        for _ in 0..<6000 where await stage.snapshot?.canary?.last?.isDelivered == true {
             try await Task.sleep(for: .milliseconds(100))
         }
         #expect(await stage.snapshot?.canary?.last?.text == Reason.badDeviceToken.description)
@@ -108,11 +109,11 @@ import TocsinClient
         let client = TocsinClient(TocsinClient.Options(nodes: [stage.socket]), on: stage.loop) { progress in
             if case .connected = progress { connected.increment() }
         }
-        let pending = Task { try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)) }
+        let pending = Task { try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)) }
         try await Task.sleep(for: .milliseconds(200))
         try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
         #expect(try await pending.value.kind == .delivered)
-        let after = try await client.submit(try stage.envelope(for: phone, title: "2"), timeout: .seconds(20))
+        let after = try await client.submit(try stage.envelope(for: phone, title: "2"), timeout: .seconds(60))
         #expect(after.kind == .delivered)
         #expect(await stage.services.received.map(\.alert) == ["New notification", "Other words"])
         #expect(connected.value == 1)
@@ -131,7 +132,7 @@ import TocsinClient
         try await stage.reload(stage.configuration(endpoints).replacing("[node]", with: "\(text)\n[node]"))
         #expect(stage.log.count(of: "keeps the old one") == 1)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -144,7 +145,7 @@ import TocsinClient
         try await stage.reload(stage.configuration(endpoints, alert: "Other words"))
         #expect(stage.log.lines.contains { $0.hasPrefix("error") && $0.contains("chmod 600") })
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
         #expect(await stage.services.received.first?.alert == "New notification")
         await client.close()
         await stage.end()
@@ -159,7 +160,7 @@ import TocsinClient
         #expect(stage.log.lines.contains { $0.contains("takes effect after a restart") && $0.contains("key=spool") })
         let phone = await phone(.iOS, on: stage)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -174,12 +175,12 @@ import TocsinClient
         pem.append(contentsOf: Array("\n".utf8))
         try pem.write(to: file)
         #expect(chmod(file.path(), 0o600) == 0)
-        for _ in 0..<130 where stage.log.count(of: "credentials reloaded") == 0 {
+        for _ in 0..<6000 where stage.log.count(of: "credentials reloaded") == 0 {
             try await Task.sleep(for: .milliseconds(100))
         }
         #expect(stage.log.count(of: "routes_replaced=2") == 1)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
         #expect(await stage.services.providerTokensSeen(.apnsProduction) == 1)
         await client.close()
         await stage.end()
@@ -195,7 +196,7 @@ import TocsinClient
         try #require(FileManager.default.fileExists(atPath: program), "make packages-test installs it")
         let stage = Stage()
         let endpoints = try await stage.services.start()
-        let port = try await stage.freePort()
+        let port = try await stage.reservePort()
         let process: ChildProcess
         if scheme == "socks5" {
             process = ChildProcess(program, ["-i", "127.0.0.1", "-p", "\(port)"])

@@ -7,6 +7,7 @@ import Logging
 import Simulator
 import Synchronization
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 import Tor
@@ -33,10 +34,11 @@ actor Stage {
     /// Connections that the test does not read from.
     private var held: [ByteStream] = []
     private var occupiedPort: Listener?
+    private let ports = PortReservations()
 
     init() {
         directory = URL.temporaryDirectory.appending(path: "tocsin-e2e-\(UUID().uuidString.prefix(8))").path()
-        services = SimulatedServices(SimulatedServices.Options(directory: directory), on: loop)
+        services = SimulatedServices(SimulatedServices.Options(directory: directory, seed: 1), on: loop)
     }
 
     nonisolated var socket: Endpoint { .unix(path: "\(directory)/tnp.sock") }
@@ -129,18 +131,13 @@ actor Stage {
 
     func stopNode() async -> Bool { await node?.stop() ?? true }
 
-    /// A port that was free a moment ago.
-    func freePort() throws -> UInt16 {
-        let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { _ in }
-        guard case .tcp(_, let port) = listener.endpoint else { return 0 }
-        return port
-    }
+    /// Reserves a loopback port for this stage.
+    func reservePort() throws -> UInt16 { try ports.reserve() }
 
-    /// Occupies a free port, so that the node cannot listen there.
+    /// Listens on a reserved port, so that the node cannot.
     func occupyPort() throws -> UInt16 {
-        let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { $0.close() }
-        guard case .tcp(_, let port) = listener.endpoint else { return 0 }
-        occupiedPort = listener
+        let port = try ports.reserve()
+        occupiedPort = try Listener(.tcp(host: "127.0.0.1", port: port), on: loop) { $0.close() }
         return port
     }
 
@@ -175,7 +172,7 @@ actor Stage {
 
     /// Connects to the node, sends these bytes and reads nothing.
     func holdOpen(at endpoint: Endpoint? = nil, saying bytes: [UInt8] = []) async throws {
-        let stream = try await loop.dial(endpoint ?? socket, timeout: .seconds(5))
+        let stream = try await loop.dial(endpoint ?? socket, timeout: .seconds(60))
         stream.write(bytes)
         held.append(stream)
     }
@@ -185,24 +182,33 @@ actor Stage {
     func authenticate(_ key: Ed25519.PrivateKey, onion: [UInt8], after prelude: [UInt8] = []) async throws
         -> SiteAuthenticationResult
     {
-        let stream = try await loop.dial(socket, timeout: .seconds(5))
+        let stream = try await loop.dial(socket, timeout: .seconds(60))
         let reader = StreamReader(stream)
-        func next() async throws -> Message {
-            let length = try await reader.read(exactly: 4)
-            var decoder = FrameDecoder(maximumLength: 65_536)
-            decoder.append(length + (try await reader.read(exactly: length.reduce(0) { $0 << 8 | Int($1) })))
-            return try Message(try #require(try decoder.next()))
-        }
         var bytes = prelude
         bytes.append(Hello())
         stream.write(bytes)
-        guard case .welcome(let welcome) = try await next() else { throw POSIXError(.EPROTO) }
+        guard case .welcome(let welcome) = try await nextMessage(of: reader) else { throw POSIXError(.EPROTO) }
         bytes = []
         bytes.append(SiteAuthentication(seed: welcome.puzzle.seed, onion: onion, by: key))
         stream.write(bytes)
         defer { stream.close() }
-        guard case .authenticated(let result) = try await next() else { throw POSIXError(.EPROTO) }
+        guard case .authenticated(let result) = try await nextMessage(of: reader) else { throw POSIXError(.EPROTO) }
         return result
+    }
+
+    private func nextMessage(of reader: StreamReader) async throws -> Message {
+        let length = try await reader.read(exactly: 4)
+        var decoder = FrameDecoder(maximumLength: 65_536)
+        decoder.append(length + (try await reader.read(exactly: length.reduce(0) { $0 << 8 | Int($1) })))
+        return try Message(try #require(try decoder.next()))
+    }
+
+    /// Connects to the node, sends these bytes and returns the first message that it sends.
+    func firstMessage(after bytes: [UInt8]) async throws -> Message {
+        let stream = try await loop.dial(socket, timeout: .seconds(60))
+        stream.write(bytes)
+        defer { stream.close() }
+        return try await nextMessage(of: StreamReader(stream))
     }
 
     /// Reads what the node sent on the first of those connections until it closed.
@@ -309,7 +315,7 @@ private let hello: [UInt8] = {
     return bytes
 }()
 
-@Suite struct NotificationTests {
+@Suite(.tags(.node)) struct NotificationTests {
     @Test(arguments: [false, true])
     func `a phone of each kind receives its notification and opens it`(_ hasCertificate: Bool) async throws {
         let stage = Stage()
@@ -320,7 +326,7 @@ private let hello: [UInt8] = {
             let phone = Phone.new(magic, model: "test")
             await stage.services.register(phone)
             let envelope = try stage.envelope(for: phone, title: "for \(magic)")
-            let outcome = try await client.submit(envelope, timeout: .seconds(20))
+            let outcome = try await client.submit(envelope, timeout: .seconds(60))
             #expect(outcome.kind == .delivered)
             let received = try #require(
                 await stage.services.received.first { $0.deviceToken == phone.pairing.deviceToken })
@@ -353,7 +359,7 @@ private let hello: [UInt8] = {
         for (device, kind, reason) in states {
             let phone = Phone.new(.iOS, model: "test")
             await stage.services.set(device, for: phone.pairing.deviceToken)
-            let outcome = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20))
+            let outcome = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60))
             #expect(outcome.kind == kind && outcome.reason == reason)
             if kind == .gone { #expect(outcome.goneSince == 77) }
             if kind == .retry { #expect(outcome.retryAfter == 7000) }
@@ -410,7 +416,7 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.android, model: "test")
         await stage.services.register(phone)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -424,7 +430,7 @@ private let hello: [UInt8] = {
         await stage.services.register(phone)
         let envelope = try stage.envelope(for: phone)
         let client = stage.client()
-        #expect(try await client.submit(envelope, timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(envelope, timeout: .seconds(60)).kind == .delivered)
         await client.close()
         // One segment: HELLO, a submission that is rejected at once, one with a stored outcome, and GOAWAY.
         let ofUnknownApp = try Envelope(
@@ -459,7 +465,7 @@ private let hello: [UInt8] = {
         }
         let flood = bytes
         let unsent = try await LoopDomain(stage.loop).run { domain in
-            let stream = try await domain.loop.dial(stage.socket, timeout: .seconds(5))
+            let stream = try await domain.loop.dial(stage.socket, timeout: .seconds(60))
             final class Silent: ByteStreamHandler {
                 func stream(_ stream: ByteStream, received bytes: RawSpan) {}
                 func stream(_ stream: ByteStream, ended reason: StreamError) {}
@@ -486,7 +492,7 @@ private let hello: [UInt8] = {
         let first = stage.client()
         let phone = Phone.new(.iOS, model: "test")
         await stage.services.register(phone)
-        _ = try await first.submit(try stage.envelope(for: phone), timeout: .seconds(20))
+        _ = try await first.submit(try stage.envelope(for: phone), timeout: .seconds(60))
         let answer = try await stage.raw(hello)
         guard case .goAway(let goAway)? = try messages(answer).last else {
             Issue.record("no GOAWAY")
@@ -503,7 +509,7 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.iOS, model: "test")
         await stage.services.register(phone)
         let client = stage.client()
-        _ = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20))
+        _ = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60))
         let outcomes = Task {
             await withTaskGroup(of: Outcome.Kind?.self, returning: [Outcome.Kind?].self) { group in
                 for index in 0..<50 {
@@ -541,10 +547,10 @@ private let hello: [UInt8] = {
         try await stage.startNode(text)
         let client = stage.client()
         for phone in [phones.0, phones.1] {
-            let outcome = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20))
+            let outcome = try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60))
             #expect(outcome.kind == .retry && outcome.reason == .providerUnreachable && outcome.retryAfter > 0)
         }
-        #expect(try await client.submit(try stage.envelope(for: phones.2), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phones.2), timeout: .seconds(60)).kind == .delivered)
         await client.close()
         await other.stop()
         try? FileManager.default.removeItem(atPath: stage.directory + "-other")
@@ -555,7 +561,7 @@ private let hello: [UInt8] = {
         let stage = Stage()
         try await stage.start()
         let before = UInt64(Date.now.timeIntervalSince1970)
-        guard case .welcome(let welcome)? = try messages(await stage.raw(hello, readingFor: .seconds(1))).first else {
+        guard case .welcome(let welcome) = try await stage.firstMessage(after: hello) else {
             Issue.record("no WELCOME")
             return
         }
@@ -578,7 +584,7 @@ private let hello: [UInt8] = {
         let phone = Phone.new(.iOS, model: "iPhone")
         await stage.services.register(phone)
         let client = stage.client()
-        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(20)).kind == .delivered)
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
         await client.close()
         await stage.end()
     }
@@ -617,14 +623,14 @@ private let hello: [UInt8] = {
         // The node starts only after the client has begun to connect.
         let client = stage.client()
         let envelope = try stage.envelope(for: phone)
-        async let outcome = client.submit(envelope, timeout: .seconds(30))
+        async let outcome = client.submit(envelope, timeout: .seconds(60))
         try await Task.sleep(for: .milliseconds(300))
         try await stage.startNode(stage.configuration(endpoints))
         #expect(try await outcome.kind == .delivered)
         // The node restarts, and the client connects again.
         _ = await stage.stopNode()
         await stage.services.moveClock(by: 1500)
-        async let second = client.submit(try stage.envelope(for: phone, title: "again"), timeout: .seconds(30))
+        async let second = client.submit(try stage.envelope(for: phone, title: "again"), timeout: .seconds(60))
         try await Task.sleep(for: .milliseconds(300))
         try await stage.startNode(stage.configuration(endpoints))
         #expect([.delivered, .retry].contains(try await second.kind))
@@ -643,7 +649,7 @@ private let hello: [UInt8] = {
     }
 }
 
-@Suite(.serialized) struct OnionServiceTests {
+@Suite(.tags(.tor), .serialized) struct OnionServiceTests {
     /// The command lines of the clients in other languages.
     private static let otherClients = [
         ["java", "-jar", "Clients/java/target/tocsin-client.jar"],
@@ -671,7 +677,7 @@ private let hello: [UInt8] = {
                 Array(command.dropFirst()) + [
                     "send", "-", "--node", "bisqpushv56wo32w2dv7xacvvcrnow6gud5vkvftwsgevczmspzvqgad.onion:7077",
                     "--tor", "\(access.socks)", "--timeout", "3",
-                ], input: phone.pairingToken, timeout: .seconds(30))
+                ], input: phone.pairingToken, timeout: .seconds(60))
             #expect(!wrong.isSuccess && wrong.text.contains("the node cannot be reached"), "\(wrong.text)")
         }
     }
@@ -814,7 +820,7 @@ private let hello: [UInt8] = {
                 timeout: .seconds(90))
             try #require(sent.isSuccess && sent.text == "success\n", "\(sent.text)")
             // The node may have answered when the notification was in its spool.
-            for _ in 0..<600 where await stage.received(phone.deviceToken).isEmpty {
+            for _ in 0..<6000 where await stage.received(phone.deviceToken).isEmpty {
                 try await Task.sleep(for: .milliseconds(100))
             }
             let received = try #require(await stage.received(phone.deviceToken).first)
@@ -864,11 +870,12 @@ private let hello: [UInt8] = {
             key = "\(String(decoding: Base64.encode(site.publicKey), as: UTF8.self))"
             """
         let more = try await managedTor(of: network, in: stage.directory) + "\n[handles]\nenabled = true\n" + siteTable
-        let prosody = try PushServerProcess("prosody.py", in: stage.directory)
-        defer { prosody.end() }
-        let keys = try await prosody.keys()
-        let configuration = Stage.delivering(
-            stage.configuration(endpoints, more: more), toPushServerAt: keys.port, onions: true)
+        let prosody = try await Prosody(in: stage)
+        defer { prosody?.process.end() }
+        var configuration = stage.configuration(endpoints, more: more)
+        if let prosody {
+            configuration = Stage.delivering(configuration, toPushServerAt: prosody.keys.port, onions: true)
+        }
         let address = try await startReachable(stage, configuration)
         #expect(try OnionKeys.present(in: "\(stage.directory)/state/tor/onion")?.address == address)
         let pid = try #require(await stage.torStatus?.pid)
@@ -887,7 +894,7 @@ private let hello: [UInt8] = {
         let byHandle = try PairingToken(phone.pairingToken(by: handle))
         let rung = try await client.submit(try Sealer(byHandle).seal(Array("{}".utf8)), timeout: .seconds(60))
         #expect(rung.kind == .delivered)
-        try await ring(prosody, keys, by: client, in: network, stage.directory)
+        if let prosody { try await ring(prosody, by: client, in: network, stage.directory) }
         await client.close()
         // A site's signature names the onion; a refused one would be an error.
         let desk = stage.client(
@@ -911,9 +918,9 @@ private let hello: [UInt8] = {
 
     /// Rings a phone whose push server is Prosody: by its name, and by an onion service that another tor has for it.
     private func ring(
-        _ prosody: PushServerProcess, _ keys: PushServerProcess.Keys, by client: TocsinClient,
-        in network: PrivateTorNetwork, _ directory: String
+        _ prosody: Prosody, by client: TocsinClient, in network: PrivateTorNetwork, _ directory: String
     ) async throws {
+        let keys = prosody.keys
         let folder = "\(directory)/push-onion"
         let (endpoint, port) = (try #require(keys.endpoint), try #require(keys.httpPort))
         try FileManager.default.createDirectory(
@@ -925,7 +932,7 @@ private let hello: [UInt8] = {
             ]
         try Data(lines.joined(separator: "\n").utf8).write(to: URL(filePath: "\(folder)/torrc"))
         let tor = ChildProcess("tor", ["--quiet", "-f", "\(folder)/torrc"])
-        for _ in 0..<300 where !FileManager.default.fileExists(atPath: "\(folder)/service/hostname") {
+        for _ in 0..<6000 where !FileManager.default.fileExists(atPath: "\(folder)/service/hostname") {
             try await Task.sleep(for: .milliseconds(100))
         }
         let onion = try String(contentsOfFile: "\(folder)/service/hostname", encoding: .utf8).split(separator: "\n")[0]
@@ -936,7 +943,7 @@ private let hello: [UInt8] = {
             let outcome = try await client.submit(Sealer(pairing).seal(Array(title.utf8)), timeout: .seconds(120))
             #expect(outcome.kind == .delivered, "\(title): \(outcome)")
         }
-        let texts = try prosody.requests.compactMap(\.text)
+        let texts = try prosody.process.requests.compactMap(\.text)
         #expect(texts.map { $0.trimmingCharacters(in: .whitespaces) } == ["By name", "By onion"])
         await tor.terminate()
     }

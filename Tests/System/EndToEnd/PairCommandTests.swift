@@ -5,6 +5,7 @@ import Cryptography
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 
@@ -12,7 +13,7 @@ import TocsinClient
 @testable import Tor
 @testable import tocsin
 
-@Suite struct PairCommandTests {
+@Suite(.tags(.node)) struct PairCommandTests {
     /// Parses the arguments and runs the command, as the command line does.
     private func pair(_ arguments: [String]) async throws {
         var command = try PairCommand.parseAsRoot(arguments)
@@ -56,7 +57,7 @@ import TocsinClient
             #expect(text.contains("\"title\":\"\",\"message\":\"\",\"type\":\"\(type)\""))
         }
         // Both were signed with the pairing's sender key, which is now bound to the phone.
-        let unsigned = try await stage.client().submit(stage.envelope(for: phone), timeout: .seconds(20))
+        let unsigned = try await stage.client().submit(stage.envelope(for: phone), timeout: .seconds(60))
         #expect(unsigned.reason == .senderKeyRequired)
         await stage.end()
     }

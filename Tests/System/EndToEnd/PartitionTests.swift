@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 import Time
 import Tor
@@ -8,7 +9,7 @@ import Tor
 @testable import tocsin_bench
 
 /// Nodes of a cluster that are cut off, in network namespaces.
-@Suite struct PartitionTests {
+@Suite(.tags(.extended)) struct PartitionTests {
     @Test func `nodes that decide alone add their share of burst and rate`() {
         var limit = SharedLimit(burst: 300, perMinute: 60, nodes: 3)
         #expect(limit.maximum(in: .seconds(120)) == 300 + 120)

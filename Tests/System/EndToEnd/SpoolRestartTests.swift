@@ -4,6 +4,7 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 
@@ -11,7 +12,7 @@ import TocsinClient
 @testable import Tor
 
 /// QUEUED and its guarantees: a real node, its spool on disk, and stand-ins that are down.
-@Suite struct SpoolRestartTests {
+@Suite(.tags(.node)) struct SpoolRestartTests {
     private let spool = "[spool]\nenabled = true"
 
     /// Waits up to 10 s for this many notifications.
@@ -42,7 +43,7 @@ import TocsinClient
                 }
             }
             let outcome = try await client.submit(
-                try stage.envelope(for: phone), timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+                try stage.envelope(for: phone), timeout: .seconds(60), acceptQueued: true, returnsWhenQueued: true)
             #expect(outcome.kind == (canQueue ? .queued : .delivered))
             #expect(welcomed.value == canQueue)
             #expect(try await waitForReceived(1, on: stage).count == 1)
@@ -63,15 +64,15 @@ import TocsinClient
         for index in 0..<20 {
             let envelope = try stage.envelope(for: phones.0, title: "\(index)")
             let outcome = try await client.submit(
-                envelope, timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+                envelope, timeout: .seconds(60), acceptQueued: true, returnsWhenQueued: true)
             #expect(outcome.kind == .queued)
             envelopes.append(envelope)
         }
         // Queued envelopes do not delay the other routes.
-        let google = try await client.submit(try stage.envelope(for: phones.1), timeout: .seconds(20))
+        let google = try await client.submit(try stage.envelope(for: phones.1), timeout: .seconds(60))
         #expect(google.kind == .delivered)
         // A sender that does not accept QUEUED gets RETRY soon, and does not wait for the spooled envelope.
-        let resent = try await client.submit(envelopes[0], timeout: .seconds(30))
+        let resent = try await client.submit(envelopes[0], timeout: .seconds(60))
         #expect(resent.kind == .retry)
         await client.close()
         #expect(await stage.stopNode())
@@ -82,7 +83,7 @@ import TocsinClient
         // A sender that returns later gets the outcome, and the phone does not ring again.
         let later = stage.client()
         for envelope in envelopes {
-            #expect(try await later.submit(envelope, timeout: .seconds(20)).kind == .delivered)
+            #expect(try await later.submit(envelope, timeout: .seconds(60)).kind == .delivered)
         }
         #expect(await stage.services.received.count == 21)
         await later.close()
@@ -97,7 +98,7 @@ import TocsinClient
         let client = stage.client()
         func queue(_ title: String) async throws -> Outcome {
             try await client.submit(
-                stage.envelope(for: phone, title: title), timeout: .seconds(20), acceptQueued: true,
+                stage.envelope(for: phone, title: title), timeout: .seconds(60), acceptQueued: true,
                 returnsWhenQueued: true)
         }
         var outcome = try await queue("first")
@@ -109,7 +110,7 @@ import TocsinClient
                 "the spool takes no more envelopes: spool.max_bytes reached"))
         #expect(stage.log.count(of: "the spool takes no more envelopes") == 1)
         try await stage.services.restart(.apnsProduction)
-        for _ in 0..<300 where stage.log.count(of: "the spool takes envelopes again") == 0 {
+        for _ in 0..<6000 where stage.log.count(of: "the spool takes envelopes again") == 0 {
             try await Task.sleep(for: .milliseconds(100))
         }
         #expect(stage.log.count(of: "the spool takes envelopes again") == 1)
@@ -126,7 +127,7 @@ import TocsinClient
         let envelope = try Sealer(phone.pairing).seal(
             BisqNotification(kind: .price, title: "t", message: "m", sentDate: 1).json, ttl: 3)
         let client = stage.client()
-        let outcome = try await client.submit(envelope, timeout: .seconds(30), acceptQueued: true)
+        let outcome = try await client.submit(envelope, timeout: .seconds(60), acceptQueued: true)
         #expect(outcome.kind == .rejected && outcome.reason == .ttlRanOut)
         try await stage.services.restart(.apnsProduction)
         try await Task.sleep(for: .seconds(1))
@@ -145,16 +146,16 @@ import TocsinClient
         for index in 0..<30 {
             let envelope = try Sealer(phone.pairing).seal(
                 BisqNotification(kind: .price, title: "\(index)", message: "m", sentDate: 1).json, ttl: 4)
-            _ = try await client.submit(envelope, timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+            _ = try await client.submit(envelope, timeout: .seconds(60), acceptQueued: true, returnsWhenQueued: true)
         }
         let last = try stage.envelope(for: phone, title: "last")
-        _ = try await client.submit(last, timeout: .seconds(20), acceptQueued: true, returnsWhenQueued: true)
+        _ = try await client.submit(last, timeout: .seconds(60), acceptQueued: true, returnsWhenQueued: true)
         try await Task.sleep(for: .seconds(6))
         #expect(stage.log.count(of: "breaker=open") >= 1)
         try await stage.services.restart(.apnsProduction)
         // No other traffic: only the queued envelope can detect that the service is back.
         var received: [ReceivedNotification] = []
-        for _ in 0..<300 where received.isEmpty {
+        for _ in 0..<6000 where received.isEmpty {
             try await Task.sleep(for: .milliseconds(100))
             received = await stage.services.received
         }

@@ -4,6 +4,7 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 import Tor
@@ -11,7 +12,7 @@ import Tor
 @testable import NodeConfiguration
 
 /// Notifications to phones without Google's services: from a client through a node to a push server.
-@Suite struct WebPushTests {
+@Suite(.tags(.node)) struct WebPushTests {
     private func authority(_ endpoint: Endpoint) -> String {
         guard case .tcp(_, let port) = endpoint else { return "" }
         return "localhost:\(port)"
@@ -38,11 +39,11 @@ import Tor
         await stage.services.register(phone)
         let client = stage.client()
         let envelope = try envelope(to: phone.pairing)
-        #expect(try await client.submit(envelope, timeout: .seconds(30)).kind == .delivered)
+        #expect(try await client.submit(envelope, timeout: .seconds(60)).kind == .delivered)
         // A resend rings nobody.
-        #expect(try await client.submit(envelope, timeout: .seconds(30)).kind == .delivered)
+        #expect(try await client.submit(envelope, timeout: .seconds(60)).kind == .delivered)
         let late = try withCollapseID(self.envelope(to: phone.pairing, "Later"))
-        #expect(try await client.submit(late, timeout: .seconds(30)).kind == .delivered)
+        #expect(try await client.submit(late, timeout: .seconds(60)).kind == .delivered)
         let received = await stage.services.received
         #expect(received.count == 2 && received.allSatisfy { $0.platform == .webPush })
         #expect(try received.map { try phone.open($0.encrypted).title } == ["Hello", "Later"])
@@ -176,12 +177,12 @@ import Tor
         await stage.end()
     }
 
-    @Test func `a phone with Conversations is rung through Prosody`() async throws {
+    @Test(.tags(.extended)) func `a phone with Conversations is rung through Prosody`() async throws {
         let stage = Stage()
         try await stage.start()
-        let server = try PushServerProcess("prosody.py", in: stage.directory)
+        let prosody = try #require(try await Prosody(in: stage), "make packages-test-all installs it")
+        let (server, keys) = (prosody.process, prosody.keys)
         defer { server.end() }
-        let keys = try await server.keys()
         try await stage.deliver(toPushServerAt: keys.port)
         let client = stage.client()
         func outcome(_ title: String, _ endpoint: String) async throws -> Outcome {
@@ -205,7 +206,7 @@ import Tor
     func `every command line rings the phone, by endpoint and by handle`(_ command: [String]) async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()
-        let port = try await stage.freePort()
+        let port = try await stage.reservePort()
         let text = stage.configuration(endpoints, more: HandleTests.enabled)
         try await stage.startNode(text.replacing("unix:tnp.sock", with: "127.0.0.1:\(port)"))
         let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5")

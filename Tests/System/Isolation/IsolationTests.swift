@@ -6,6 +6,7 @@ import EventLoop
 import Foundation
 import Simulator
 import TNP
+import TestSupport
 import Testing
 import TocsinClient
 import Tor
@@ -14,7 +15,7 @@ import Tor
 
 /// The node's processes: the node, its supervisor and its key holder. Every system call that the sandbox does not allow
 /// ends the process in these tests, except in those of attackers.
-@Suite struct IsolationTests {
+@Suite(.tags(.node)) struct IsolationTests {
     private static let certificate = """
         certificate_file = "apns.p12"
         certificate_password_file = "apns.p12.password"
@@ -49,7 +50,7 @@ import Tor
         let client = stage.client()
         for phone in phones {
             let outcome = try await client.submit(
-                try stage.envelope(for: phone, title: title), timeout: .seconds(30))
+                try stage.envelope(for: phone, title: title), timeout: .seconds(60))
             #expect(outcome.kind == .delivered, "\(phone.magic): \(outcome)")
         }
         await client.close()
@@ -251,7 +252,7 @@ import Tor
         let (isSuccess, text) = try await ChildProcess.output(
             of: "curl",
             ["-sS", "--max-time", "5", "--unix-socket", "\(stage.directory)/admin.sock", "http://localhost\(path)"],
-            timeout: .seconds(10))
+            timeout: .seconds(60))
         try #require(isSuccess, "\(text)")
         return text
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Tor
 
 /// The script with which the package's service exempts configured addresses from IPAddressDeny=.
-@Suite struct AllowAddressesTests {
+@Suite(.tags(.node)) struct AllowAddressesTests {
     private func allowed(_ configuration: String, nameServers: String = "") async throws -> String {
         let directory = URL.temporaryDirectory.appending(path: "tocsin-allow-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import tocsin_bench
 
-@Suite struct DayTests {
+@Suite(.tags(.extended)) struct DayTests {
     @Test func `the node restarts and is killed once, and the rest takes turns`() {
         for (hours, count) in [(1, 11), (6, 39), (24, 39)] {
             let plan = DayEvent.plan(for: .seconds(hours * 3600))

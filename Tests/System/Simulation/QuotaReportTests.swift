@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import tocsin_bench
 
-@Suite struct QuotaReportTests {
+@Suite(.tags(.extended)) struct QuotaReportTests {
     private let phases = [
         QuotaReport.Phase(name: "first", length: 100, submitted: 100, quota: 50),
         QuotaReport.Phase(name: "quiet", length: 10, submitted: 0, quota: 50),

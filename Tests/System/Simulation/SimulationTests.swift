@@ -3,6 +3,7 @@
 import EventLoop
 import Foundation
 import Store
+import TestSupport
 import Testing
 import Time
 
@@ -12,7 +13,7 @@ import Time
 
 /// What a simulation stands on. Code that uses the simulated clock, random bytes and disk runs in a process of its own,
 /// because these replace the process's.
-@Suite struct SimulationTests {
+@Suite(.tags(.extended)) struct SimulationTests {
     /// Runs a simulation and returns the last line: the hash of all events.
     private func hash(_ arguments: String...) async throws -> String {
         let (isSuccess, text) = try await ChildProcess.output(

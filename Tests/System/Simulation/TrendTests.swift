@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import tocsin_bench
 
-@Suite struct TrendTests {
+@Suite(.tags(.computing)) struct TrendTests {
     private func trend(_ values: [Double]) -> Trend {
         var trend = Trend()
         for (index, value) in values.enumerated() { trend.add(value, at: Double(index) / 10) }

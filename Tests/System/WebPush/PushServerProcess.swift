@@ -38,12 +38,13 @@ final class PushServerProcess {
     private let process = Process()
     private let output: String
 
-    init(_ program: String = "push_server.py", in directory: String) throws {
+    /// - Parameter ports: where Prosody listens, for XMPP, HTTP and HTTPS; `push_server.py` lets the system choose.
+    init(_ program: String = "push_server.py", in directory: String, ports: [UInt16] = []) throws {
         output = "\(directory)/push-server.log"
         _ = FileManager.default.createFile(atPath: output, contents: nil)
         process.executableURL = URL(filePath: "/usr/bin/python3")
-        process.arguments = ["-u", "Tests/System/WebPush/\(program)", directory]
-        process.environment = ["PYTHONPATH": ".build/python"]
+        process.arguments = ["-u", "Tests/System/WebPush/\(program)", directory] + ports.map(String.init)
+        process.environment = ["PYTHONPATH": ".build/python", "PYTHONDONTWRITEBYTECODE": "1"]
         process.standardOutput = FileHandle(forWritingAtPath: output)
         try process.run()
     }
@@ -54,7 +55,7 @@ final class PushServerProcess {
     }
 
     func keys() async throws -> Keys {
-        for _ in 0..<400 where lines.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
+        for _ in 0..<6000 where lines.isEmpty { try await Task.sleep(for: .milliseconds(50)) }
         return try JSONDecoder().decode(Keys.self, from: try #require(lines.first))
     }
 
@@ -64,6 +65,24 @@ final class PushServerProcess {
 
     /// The process has inherited a mask that blocks all other signals.
     func end() { kill(process.processIdentifier, SIGKILL) }
+}
+
+/// Prosody, and the keys of a phone that it serves.
+struct Prosody {
+    let process: PushServerProcess
+    let keys: PushServerProcess.Keys
+
+    /// `nil` where Prosody is not installed, as for `make test`.
+    init?(in stage: Stage) async throws {
+        guard FileManager.default.fileExists(atPath: "/usr/bin/prosody") else {
+            print("SKIPPED: Prosody is not installed; no phone was rung through it (make test-all)")
+            return nil
+        }
+        var ports: [UInt16] = []
+        for _ in 0..<3 { ports.append(try await stage.reservePort()) }
+        process = try PushServerProcess("prosody.py", in: stage.directory, ports: ports)
+        keys = try await process.keys()
+    }
 }
 
 extension Stage {

@@ -79,12 +79,6 @@ for stanza in (Push, Register, Registered):
     register_stanza_plugin(Iq, stanza)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Phone(slixmpp.ClientXMPP):
     """The distributor on a phone, with one app."""
 
@@ -119,8 +113,8 @@ class Phone(slixmpp.ClientXMPP):
         request.reply().send()
 
 
-def main(directory):
-    ports = {name: free_port() for name in ("xmpp", "http", "https")}
+def main(directory, *numbers):
+    ports = dict(zip(("xmpp", "http", "https"), map(int, numbers), strict=True))
     write_certificate(f"{directory}/push.pem")
     configuration = pathlib.Path(directory, "prosody.cfg.lua")
     configuration.write_text(CONFIGURATION.format(directory=directory, secret=os.urandom(16).hex(), **ports))
@@ -138,4 +132,4 @@ def main(directory):
     phone.process(forever=True)
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

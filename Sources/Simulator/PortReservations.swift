@@ -1,29 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import EventLoop
 import Glibc
+import Synchronization
 import Tor
 
-/// Free loopback ports below the kernel's ephemeral range. Each is reserved by an abstract unix socket named after it,
-/// which the kernel releases when the process exits for any reason, so that concurrent networks never choose the same
-/// port.
-final class PortReservations {
-    private var claims: [Int32] = []
+/// Free loopback ports below the kernel's ephemeral range, from which the system takes the ports of outgoing connections.
+/// Each is reserved by an abstract unix socket named after it, which the kernel releases when the process exits for any
+/// reason: whoever reserves a port here gets it for himself until this value is released, also while nobody listens there.
+package final class PortReservations: Sendable {
+    private let claims = Mutex<[Int32]>([])
     private static let range: Range<UInt16> = 12_000..<32_000
 
-    deinit { for claim in claims { close(claim) } }
+    package init() {}
 
-    func reserve() throws -> UInt16 {
+    deinit { for claim in claims.withLock(\.self) { close(claim) } }
+
+    /// Reserves a port.
+    /// - Throws: `TorError` if 500 random ports are all in use.
+    package func reserve() throws -> UInt16 {
         for _ in 0..<500 {
             let port = UInt16.random(in: Self.range)
             guard let claim = Self.claim(port) else { continue }
             if Self.isFree(port) {
-                claims.append(claim)
+                claims.withLock { $0.append(claim) }
                 return port
             }
             close(claim)
         }
         throw TorError("no free loopback port in \(Self.range)")
     }
+
+    /// A loopback address with a port that nobody else reserves.
+    /// - Throws: `TorError` as ``reserve()``.
+    package func endpoint() throws -> Endpoint { .tcp(host: "127.0.0.1", port: try reserve()) }
 
     private static func claim(_ port: UInt16) -> Int32? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)

@@ -17,6 +17,17 @@ static inline int cseccomp_rule_if(
     struct scmp_arg_cmp compare = { .arg = argument, .op = comparison, .datum_a = value, .datum_b = second };
     return seccomp_rule_add_array(filter, action, call, 1, &compare);
 }
+// A rule that holds for calls whose first three arguments are these. The kernel takes 32 bits of each, so the others do
+// not count; `mask` says which bits of the second one do.
+static inline int cseccomp_rule_if_three(
+    scmp_filter_ctx filter, uint32_t action, int call, uint32_t first, uint32_t mask, uint32_t second, uint32_t third) {
+    struct scmp_arg_cmp compare[] = {
+        { .arg = 0, .op = SCMP_CMP_MASKED_EQ, .datum_a = UINT32_MAX, .datum_b = first },
+        { .arg = 1, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = second },
+        { .arg = 2, .op = SCMP_CMP_MASKED_EQ, .datum_a = UINT32_MAX, .datum_b = third },
+    };
+    return seccomp_rule_add_array(filter, action, call, 3, compare);
+}
 static inline int cseccomp_rule(scmp_filter_ctx filter, uint32_t action, int call) {
     return seccomp_rule_add(filter, action, call, 0);
 }

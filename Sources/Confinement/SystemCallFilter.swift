@@ -106,7 +106,34 @@ package struct SystemCallFilter: Sendable {
     /// All flags of clone(2) that make a namespace.
     private static let namespaceFlags: UInt64 = 0x7E02_0080
     /// The requests of ioctl(2) that type into a terminal: TIOCSTI and TIOCLINUX.
-    private static let typing: (UInt64, UInt64) = (0x5412, 0x541C)
+    private static let typing: [UInt32] = [0x5412, 0x541C]
+    /// The bits of a socket's type, without those that set the descriptor's flags.
+    private static let typeBits: UInt32 = 0xF
+
+    /// The sockets that the node uses: of unix sockets all kinds; TCP; UDP, by which the system's resolver asks name
+    /// servers; and the kernel's tables of addresses, which it reads to sort answers. No raw sockets, and no other protocol
+    /// such as MPTCP, to which Landlock's rules for TCP do not apply.
+    private static let kindsOfSocket: [(family: Int32, type: Int32, protocols: [Int32])] = [
+        (AF_UNIX, stream, [0]), (AF_UNIX, datagram, [0]), (AF_UNIX, packets, [0]),
+        (AF_INET, stream, [0, 6]), (AF_INET6, stream, [0, 6]), (AF_INET, datagram, [0, 17]),
+        (AF_INET6, datagram, [0, 17]),
+        (AF_NETLINK, datagram, [0]), (AF_NETLINK, raw, [0]),
+    ]
+    /// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW and SOCK_SEQPACKET.
+    private static let (stream, datagram, raw, packets): (Int32, Int32, Int32, Int32) = (1, 2, 3, 5)
+
+    /// Masks and values so that each 32-bit number, except the excluded ones, matches exactly one: the branches that leave
+    /// the paths of the excluded numbers in a binary tree.
+    static func allBut(_ excluded: [UInt32]) -> [(mask: UInt32, value: UInt32)] {
+        var found: [(mask: UInt32, value: UInt32)] = []
+        func descend(_ mask: UInt32, _ value: UInt32, _ bit: UInt32) {
+            guard excluded.contains(where: { $0 & mask == value }) else { return found.append((mask, value)) }
+            guard bit != 0 else { return }
+            for branch in [0, bit] { descend(mask | bit, value | branch, bit >> 1) }
+        }
+        descend(0, 0, 1 << 31)
+        return found
+    }
 
     /// Allows a call with harmless arguments only.
     /// - Returns: whether it is such a call.
@@ -119,11 +146,15 @@ package struct SystemCallFilter: Sendable {
         // Its flags are in memory, where a filter cannot see them. The C library uses clone instead.
         case "clone3": _ = cseccomp_rule(filter, cseccomp_missing(), call)
         case "socket", "socketpair":
-            for family in [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] { allow(0, SCMP_CMP_EQ, UInt64(family)) }
+            for (family, type, protocols) in kindsOfSocket where name == "socket" || family == AF_UNIX {
+                for number in protocols {
+                    _ = cseccomp_rule_if_three(
+                        filter, cseccomp_allow(), call, UInt32(family), typeBits, UInt32(type), UInt32(number))
+                }
+            }
+        // The kernel takes 32 bits of the request: a comparison of all 64 would let others through.
         case "ioctl":
-            allow(1, SCMP_CMP_LT, typing.0)
-            for request in typing.0 + 1..<typing.1 { allow(1, SCMP_CMP_EQ, request) }
-            allow(1, SCMP_CMP_GT, typing.1)
+            for part in allBut(typing) { allow(1, SCMP_CMP_MASKED_EQ, UInt64(part.mask), UInt64(part.value)) }
         // Of this process.
         case "prlimit64": allow(0, SCMP_CMP_EQ, 0)
         default: return false

@@ -132,7 +132,9 @@ package enum SupervisorProcess {
         let file = open("/proc/\(thread)/comm", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return "" }
         defer { close(file) }
-        return String(decoding: bytes.prefix(max(0, read(file, &bytes, bytes.count) - 1)), as: UTF8.self)
+        let count = read(file, &bytes, bytes.count)
+        // Without the line feed at the end.
+        return String(decoding: bytes.prefix(max(0, count - 1)), as: UTF8.self)
     }
 
     private static func startHolder(_ file: String, _ passed: Int32, _ memory: Int32) -> Holder? {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import Glibc
 import Providers
 
 /// A credential for APNs or FCM, ready for use.
@@ -60,7 +61,34 @@ extension Configuration {
     }
 
     /// Whether a file is beneath the state directory, where the node can write, and read for itself.
-    package func isInState(_ file: String) -> Bool { file.hasPrefix("\(state)/") }
+    /// Also where the path only leads through it: the node could make what it writes there a link to any file.
+    package func isInState(_ file: String) -> Bool {
+        let state = Self.canonical(state)
+        return Self.directories(of: file).contains { directory in
+            let path = Self.canonical(directory)
+            return path == state || path.hasPrefix("\(state)/")
+        }
+    }
+
+    /// A directory and those above it, as the path names them.
+    private static func directories(of file: String) -> [String] {
+        var parts = file.split(separator: "/", omittingEmptySubsequences: true)
+        var found: [String] = []
+        while !parts.isEmpty {
+            parts.removeLast()
+            found.append((file.hasPrefix("/") ? "/" : "") + parts.joined(separator: "/"))
+        }
+        return found
+    }
+
+    /// A path without links, `..` and slashes at its end; as it is where nothing exists.
+    private static func canonical(_ path: String) -> String {
+        guard let resolved = realpath(path, nil) else {
+            return path.split(separator: "/").reduce("") { $0 + "/" + $1 }
+        }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
 
     /// The other files that the configuration names and the node reads: keys shared with others, and authorities. Those in
     /// the state directory are not among them: an attacker in the node could make each a link to a file of keys.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLinux
-import Confinement
 import Glibc
 import TestSupport
 import Testing
+
+@testable import Confinement
 
 /// The sandbox, each test in a process of its own, because it is for ever. Landlock confines the thread of the test.
 @Suite(.tags(.sockets)) struct SandboxTests {
@@ -54,11 +55,38 @@ import Testing
             // Types into the terminal (TIOCSTI), or would without the filter.
             var character: UInt8 = 32
             #expect(ioctl(STDIN_FILENO, 0x5412, &character) < 0 && errno == EPERM)
+            // The kernel takes 32 bits of the request.
+            for above in [1, 0xFFFF_FFFF] as [UInt] {
+                #expect(ioctl(STDIN_FILENO, 0x5412 | above << 32, &character) < 0 && errno == EPERM)
+                #expect(ioctl(STDIN_FILENO, 0x541C | above << 32, &character) < 0 && errno == EPERM)
+            }
+            #expect(ioctl(STDIN_FILENO, 0x5413, &character) >= 0 || errno != EPERM)
             #expect(ioctl(STDIN_FILENO, UInt(FIONREAD), &character) >= 0 || errno != EPERM)
             #expect(socket(AF_PACKET, Int32(SOCK_RAW.rawValue), 0) < 0 && errno == EPERM)
-            #expect(socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) >= 0)
+            let (stream, datagram) = (Int32(SOCK_STREAM.rawValue), Int32(SOCK_DGRAM.rawValue))
+            for family in [AF_INET, AF_INET6] {
+                #expect(socket(family, stream, 0) >= 0 && socket(family, stream | 0o2_000_000, 6) >= 0)
+                #expect(socket(family, datagram, 0) >= 0 && socket(family, datagram, 17) >= 0)
+                // MPTCP, to which Landlock's rules for TCP do not apply; ICMP; raw sockets.
+                #expect(socket(family, stream, 262) < 0 && errno == EPERM)
+                #expect(socket(family, datagram, 1) < 0 && errno == EPERM)
+                #expect(socket(family, Int32(SOCK_RAW.rawValue), 1) < 0 && errno == EPERM)
+            }
+            #expect(socket(AF_UNIX, stream, 0) >= 0 && socket(AF_NETLINK, Int32(SOCK_RAW.rawValue), 0) >= 0)
+            // The kernel's tables of processes' sockets, and its log of events.
+            #expect(socket(AF_NETLINK, Int32(SOCK_RAW.rawValue), 4) < 0 && errno == EPERM)
             #expect(Self.execute("/bin/true") < 0 && errno == EPERM)
             Self.leave()
+        }
+    }
+
+    @Test func `all but some numbers match exactly one comparison`() {
+        let excluded: [UInt32] = [0x5412, 0x541C]
+        let parts = SystemCallFilter.allBut(excluded)
+        let samples = (0x5400..<0x5430).map(UInt32.init) + (0..<32).map { 1 << UInt32($0) } + [0, .max]
+        for number in samples + excluded.map({ $0 | 1 << 31 }) {
+            let count = parts.count { number & $0.mask == $0.value }
+            #expect(count == (excluded.contains(number) ? 0 : 1))
         }
     }
 

@@ -100,7 +100,8 @@ extension FileRules {
         listeningPorts = configuration.endpoints.compactMap { endpoint in
             if case .tcp(_, let port) = endpoint { port } else { nil }
         }
-        readable += configuration.ownKeyFiles
+        // Those in the state directory need no rule, and must not have one: a rule follows links.
+        readable += configuration.ownKeyFiles.filter { !configuration.isInState($0) }
         if !configuration.hasKeyHolder {
             let files = configuration.credentials.flatMap(\.files) + configuration.otherFiles
             readable += Set(([configuration.file] + files).map(Self.directory)).sorted()

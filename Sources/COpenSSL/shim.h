@@ -69,6 +69,10 @@ static inline void cssl_x509_stack_free(STACK_OF(X509) *stack) { sk_X509_pop_fre
 
 // Disables renegotiation, and accepts an end of stream without close_notify: the protocols on top are framed and detect
 // truncation themselves.
+static inline long cssl_ctx_set_groups(SSL_CTX *ctx, const char *groups) { return SSL_CTX_set1_groups_list(ctx, groups); }
+static inline long cssl_ctx_set_maximum_certificates(SSL_CTX *ctx, long bytes) {
+    return SSL_CTX_set_max_cert_list(ctx, bytes);
+}
 static inline void cssl_ctx_set_safe_options(SSL_CTX *ctx) {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 }

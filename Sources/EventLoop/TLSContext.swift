@@ -39,7 +39,7 @@ package final class TLSContext: @unchecked Sendable {
             TLS_client_method(), applicationProtocol: applicationProtocol, fallback: fallback)
         SSL_CTX_set_default_verify_paths(context.handle)
         if let extraAuthorities { try context.trust(extraAuthorities) }
-        SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, nil)
+        SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER, Self.verification)
         if let identity { try context.use(identity) }
         if applicationProtocol == nil { return context }
         SSL_CTX_set_alpn_protos(context.handle, context.wireProtocols, UInt32(context.wireProtocols.count))
@@ -59,6 +59,31 @@ package final class TLSContext: @unchecked Sendable {
         _ = cssl_ctx_set_min_tls12(handle)
         _ = cssl_ctx_session_cache_off(handle)
         cssl_ctx_set_safe_options(handle)
+        // The server picks: a group of 10,000 bits would take a second of the only loop, and so would a large key.
+        guard cssl_ctx_set_groups(handle, Self.groups) == 1, SSL_CTX_set_cipher_list(handle, Self.ciphers) == 1 else {
+            throw SetupError(description: "OpenSSL: \(openSSLReason())")
+        }
+        _ = cssl_ctx_set_maximum_certificates(handle, Self.maximumCertificateBytes)
+        SSL_CTX_set_verify_depth(handle, Self.maximumChain)
+    }
+
+    /// The groups of the key exchange, and the ciphers of TLS 1.2 that use them. Those of TLS 1.3 are all allowed.
+    private static let (groups, ciphers) = ("X25519:P-256:P-384", "ECDHE+AESGCM:ECDHE+CHACHA20")
+    /// The largest chain of a peer, in bytes and in certificates between its own and an authority's.
+    private static let (maximumCertificateBytes, maximumChain): (Int, Int32) = (32_768, 6)
+    /// The largest key of a certificate, in bits.
+    private static let maximumKeyBits: Int32 = 8192
+
+    /// Whether a certificate of a chain is acceptable, apart from what OpenSSL says: called for each.
+    private static let verification: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isValid, chain in
+        guard isValid == 1, let certificate = X509_STORE_CTX_get_current_cert(chain),
+            let key = X509_get0_pubkey(certificate)
+        else { return isValid }
+        guard EVP_PKEY_get_bits(key) <= maximumKeyBits else {
+            X509_STORE_CTX_set_error(chain, Int32(X509_V_ERR_EE_KEY_TOO_SMALL))
+            return 0
+        }
+        return 1
     }
 
     deinit { SSL_CTX_free(handle) }

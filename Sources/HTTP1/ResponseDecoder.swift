@@ -15,6 +15,8 @@ final class ResponseDecoder {
 
     /// The largest head and the largest body, in bytes.
     static let (largestHead, largestBody) = (16_384, 65_536)
+    /// The most bytes until the end of a final response: interim responses may precede it, and chunks have frames.
+    static let largestExchange = 2 * (largestHead + largestBody)
 
     /// Allocated, because the callbacks read it while http-parser writes to it.
     private let parser = UnsafeMutablePointer<http_parser>.allocate(capacity: 1)
@@ -24,6 +26,8 @@ final class ResponseDecoder {
     private var hasValue = false
     private var headBytes = 0
     private var bodyBytes = 0
+    /// All bytes since the last final response, whatever they are: interim responses, chunks, trailers.
+    private var exchangeBytes = 0
     private var isTooLarge = false
     private var completed: HTTPClientResponse?
 
@@ -34,6 +38,8 @@ final class ResponseDecoder {
     /// Consumes bytes.
     /// - Returns: the response that they complete, if they do. A server sends nothing after it, until the next request.
     func append(_ bytes: RawSpan) throws(Fault) -> HTTPClientResponse? {
+        exchangeBytes += bytes.byteCount
+        guard exchangeBytes <= Self.largestExchange else { throw .tooLarge }
         let isGood = bytes.withUnsafeBytes { bytes -> Bool in
             guard let start = bytes.baseAddress, !bytes.isEmpty else { return true }
             return execute(start.assumingMemoryBound(to: CChar.self), bytes.count)
@@ -102,9 +108,9 @@ final class ResponseDecoder {
             response.status = status
             response.keepsAlive = chttp_keeps_alive(parser) != 0
             completed = response
+            (headBytes, bodyBytes, exchangeBytes) = (0, 0, 0)
         }
         response = HTTPClientResponse()
-        (headBytes, bodyBytes) = (0, 0)
         return true
     }
 

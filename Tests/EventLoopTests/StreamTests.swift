@@ -6,6 +6,7 @@ import Glibc
 import Simulator
 import TestSupport
 import Testing
+import Tor
 
 @testable import EventLoop
 @testable import Time
@@ -260,6 +261,54 @@ private func temporaryPath(_ name: String) -> String { "/tmp/tocsin-test-\(UUID(
     @Test func `a server without the required ALPN protocol is rejected`() async {
         await #expect(throws: StreamError.self) {
             _ = try await dial(names: ["localhost"], trusting: authority.pem, server: "http/1.1")
+        }
+    }
+
+    /// The options of OpenSSL's server, and whether the handshake succeeds.
+    @Test(arguments: [
+        ("-tls1_2 -cipher DHE", false), ("-tls1_3 -groups ffdhe8192", false),
+        ("-tls1_2 -cipher AES256-GCM-SHA384", false),
+        ("-tls1_2 -cipher ECDHE", true), ("-tls1_3 -groups P-384:X25519", true),
+    ])
+    func `a server cannot choose a key exchange that takes long`(_ options: String, _ succeeds: Bool) async throws {
+        let directory = temporaryPath("dhe")
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let identity = authority.issue(subject: "s", purpose: .server(names: ["localhost"]), key: .rsa)
+        try Data(identity.certificates).write(to: URL(filePath: "\(directory)/cert.pem"))
+        try #require(identity.pem).withBytes { span in span.withUnsafeBytes { Data($0) } }
+            .write(to: URL(filePath: "\(directory)/key.pem"))
+        let ports = PortReservations()
+        defer { withExtendedLifetime(ports) {} }
+        let port = try ports.reserve()
+        let server = ChildProcess(
+            "openssl",
+            [
+                "s_server", "-accept", "127.0.0.1:\(port)", "-cert", "\(directory)/cert.pem", "-key",
+                "\(directory)/key.pem", "-quiet", "-alpn", "h2",
+            ] + options.split(separator: " ").map(String.init))
+        let client = try TLSContext.client(extraAuthorities: authority.pem, applicationProtocol: "h2")
+        let result = await LoopDomain(loop).run { domain -> Result<Void, StreamError> in
+            var result = Result<Void, StreamError>.failure(.timedOut)
+            for _ in 0..<600 {
+                do throws(StreamError) {
+                    try await domain.loop.dial(
+                        .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(60), isolation: domain
+                    ).close()
+                    return .success(())
+                } catch {
+                    result = .failure(error)
+                    // The server may not be listening yet.
+                    guard "\(error)".contains("refused") else { return result }
+                }
+                await domain.loop.sleep(for: .milliseconds(100))
+            }
+            return result
+        }
+        await server.terminate()
+        switch result {
+        case .success: #expect(succeeds)
+        case .failure(let error): #expect(!succeeds, "\(error)")
         }
     }
 

@@ -42,6 +42,28 @@ import Testing
             try decode("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")?.status == 201)
     }
 
+    @Test(arguments: ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"])
+    func `interim responses have no end of their own`(_ interim: String) throws {
+        let decoder = ResponseDecoder()
+        var taken = 0
+        #expect(throws: ResponseDecoder.Fault.tooLarge) {
+            while taken < 1 << 24 {
+                taken += interim.utf8.count
+                _ = try decoder.append(Array(interim.utf8).span.bytes)
+            }
+        }
+        #expect(taken <= ResponseDecoder.largestExchange + interim.utf8.count)
+    }
+
+    @Test func `each exchange has the whole budget`() throws {
+        let decoder = ResponseDecoder()
+        let body = String(repeating: "x", count: 60_000)
+        for _ in 0..<20 {
+            let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n\(body)"
+            #expect(try decoder.append(Array(text.utf8).span.bytes)?.status == 200)
+        }
+    }
+
     @Test func `the end of the connection ends a body without a length`() throws {
         let decoder = ResponseDecoder()
         #expect(try decoder.append(Array("HTTP/1.1 200 OK\r\n\r\nabc".utf8).span.bytes) == nil)

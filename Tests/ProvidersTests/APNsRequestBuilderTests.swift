@@ -306,6 +306,17 @@ import Testing
         #expect(!token.isSigned(by: SigningKey.generate(.es256).verifyingKey))
     }
 
+    @Test(arguments: [(-5, 0), (0, 0), (1000, 1000), (9000, 3600), (.max, 3600), (.min, 0)] as [(Int64, Int64)])
+    func `another node's token is as old as it says, and no clock leads out of its life`(
+        _ later: Int64, _ age: Int64
+    ) throws {
+        let (one, two) = (makeToken(), makeToken())
+        _ = one.authorization(at: now, clock: clock)
+        let shared = try #require(one.present(at: now, clock: clock))
+        let time = later == .max || later == .min ? later : now + later
+        #expect(two.adopt(shared, at: time, clock: clock) && two.age(at: clock) == age)
+    }
+
     @Test func `a provider token is used for 50 minutes and then replaced`() throws {
         let token = makeToken()
         let first = token.authorization(at: now, clock: clock)

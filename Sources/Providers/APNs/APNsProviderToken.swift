@@ -100,7 +100,7 @@ package final class APNsProviderToken {
             return nil
         }
         // The key holder repeats a token that is younger than ``shortestInterval``.
-        return use(token, age: max(0, now - issuedAt), clock: clock)
+        return use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
     }
 
     private func use(_ token: [UInt8], age: Int64, clock: MonotonicTime) -> [UInt8] {
@@ -120,13 +120,19 @@ package final class APNsProviderToken {
     /// Issues a new token for all nodes.
     package func issue(at now: Int64, clock: MonotonicTime = .now) { _ = make(now: now, clock: clock) }
 
-    /// Uses a token that another node has issued.
-    /// - Parameter age: the age of the token in seconds.
+    /// Uses a token that another node has issued, as old as the token itself says.
     /// - Returns: whether it is a token of this key.
-    package func adopt(_ token: [UInt8], age: Int64, clock: MonotonicTime = .now) -> Bool {
-        guard issuer.issueTime(of: token) != nil else { return false }
-        _ = use(token, age: age, clock: clock)
+    package func adopt(_ token: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
+        guard let issuedAt = issuer.issueTime(of: token) else { return false }
+        _ = use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
         return true
+    }
+
+    /// The age of a token in seconds. If the clock was set back, it is unknown and counts as 0, so that the token can be
+    /// renewed 20 minutes later. Nobody's numbers lead out of a token's longest life.
+    private static func age(at now: Int64, issuedAt: Int64) -> Int64 {
+        let (age, isOverflow) = now.subtractingReportingOverflow(issuedAt)
+        return isOverflow ? 0 : min(max(0, age), longestLife)
     }
 
     /// Loads the token of an earlier process, once; `nil` if there is none or it was not issued with this key.
@@ -134,8 +140,7 @@ package final class APNsProviderToken {
         guard !hasLoaded else { return nil }
         hasLoaded = true
         guard let token = keeping?.load(), let issuedAt = issuer.issueTime(of: token) else { return nil }
-        // If the clock was set back, the age is unknown and counts as 0, so the token can be renewed 20 minutes later.
-        issued = Issued(token, initialAge: max(0, now - issuedAt), obtainedAt: clock)
+        issued = Issued(token, initialAge: Self.age(at: now, issuedAt: issuedAt), obtainedAt: clock)
         return issued
     }
 }

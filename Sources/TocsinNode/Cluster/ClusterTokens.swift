@@ -136,12 +136,13 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
 
     /// Uses the token that all nodes use.
     private func take(_ reply: RedisReply, for token: APNsProviderToken, _ identity: Digest256) {
-        guard let fields = reply.elements, fields.count == 2, let sealed = fields[0].bytes, let age = fields[1].integer,
+        guard let fields = reply.elements, fields.count == 2, let sealed = fields[0].bytes,
             let shared = engine.names.open(sealed, of: keys(identity)[0])
         else { return }
         let id = engine.names.hash(of: shared, as: .providerToken)
         known[identity, default: Known()].shared = id
-        if shared != token.present(at: UnixTime.now) { _ = token.adopt(shared, age: age) }
+        let now = UnixTime.now
+        if shared != token.present(at: now) { _ = token.adopt(shared, at: now) }
     }
 
     private static func number(_ number: Int64) -> [UInt8] { Array("\(number)".utf8) }

@@ -65,6 +65,9 @@ extension Admission {
     /// against its circuit as if the engine had admitted it.
     package mutating func checkNode(_ terms: inout Terms, at now: MonotonicTime) throws(Refusal) {
         try checkBusy(.zero, terms, now)
+        if let refused = badTokens.outcome(for: terms.token, at: now), obstacle(to: terms, at: now) == nil {
+            throw Refusal(refused)
+        }
         node.take(settings.node, now: now)
         guard tokens[terms.token]?.standing != .proven else { return }
         circuits.update(terms.circuit) { $0.unproven += 1 }
@@ -123,13 +126,13 @@ extension Admission {
             countUnproven(terms, isRefused: true)
             return .retry(.tooManyUnproven, after: wait)
         case .obstacle(let obstacle): return refusal(of: terms, for: obstacle, now)
-        case .dead(let since):
+        case .dead:
             change(terms.token) { record in
                 record.standing = .dead
-                record.since = since
+                record.since = 0
                 record.unbind()
             }
-            return refusal(of: terms, with: .gone(since: since), now)
+            return Refusal(.gone(since: nil))
         case .keyRequired: return Refusal(.rejected(.senderKeyRequired))
         case .keyMismatch: return Refusal(.rejected(.senderKeyMismatch))
         case .device(let wait, let used):
@@ -167,7 +170,9 @@ extension Admission {
         }
         // A time of acceptance alone is not worth a disk write per notification.
         let isNew = record != before
-        record.since = shared.since
-        if isNew { store(record) } else { tokens.update(token) { $0.since = shared.since } }
+        // The engine has the time at which a node learned that a phone is gone, which nobody else may learn.
+        record.since = record.standing == .dead ? 0 : shared.since
+        let since = record.since
+        if isNew { store(record) } else { tokens.update(token) { $0.since = since } }
     }
 }

@@ -39,6 +39,8 @@ package struct Admission: ~Copyable {
         package let senderProtocol: SenderProtocol
         /// The effort of the proof of work, in expected hashes.
         package let effort: UInt32
+        /// What the proof is for, as ``SpentProofs`` names it; 0 without a proof.
+        let proof: UInt64
     }
 
     /// The current settings. A new value takes effect at once.
@@ -46,6 +48,8 @@ package struct Admission: ~Copyable {
         didSet {
             effort.settings = settings.puzzle
             unprovenEffort.settings = settings.puzzle.forUnproven
+            // A reload may have mended what made the push service refuse them.
+            badTokens = BadTokens()
         }
     }
     let hash: KeyedHash
@@ -61,10 +65,13 @@ package struct Admission: ~Copyable {
     /// The HTTP endpoint's budget for device tokens that no push service has accepted yet.
     var httpUnproven = Allowance()
     private(set) var seeds: PuzzleSeeds
+    private var spentProofs = SpentProofs()
     /// The effort required for every TNP submission.
     var effort: EffortControl
     /// The effort required for an unproven device token.
     var unprovenEffort: EffortControl
+    /// Device tokens that a push service has refused.
+    var badTokens = BadTokens()
     /// Device tokens whose record differs from the stored one.
     private var unsaved: [UInt64] = []
     /// Device tokens whose record was removed, to be deleted from the store.
@@ -104,14 +111,15 @@ package struct Admission: ~Copyable {
         circuits.disconnected(circuit, now: now)
     }
 
-    /// Charges a circuit's abuse account for one violation.
+    /// Charges a circuit's abuse account for one violation. A site is never blocked: its users name the device tokens, and
+    /// the operator knows it. Past its allowance, its unproven device tokens are refused (``obstacle(to:at:)``).
     /// - Returns: a GOAWAY if this violation blocks the circuit.
     package mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))
         let isExhausted = circuits.update(circuit) { known in
             known.abuseAccount.resetIfOverdrawn(rate, now: now)
             known.abuseAccount.take(rate, now: now)
-            guard known.abuseAccount.remaining(rate, now: now) == 0 else { return false }
+            guard circuit.site == nil, known.abuseAccount.remaining(rate, now: now) == 0 else { return false }
             known.blockedUntil = max(known.blockedUntil, now + block)
             return true
         }
@@ -187,7 +195,7 @@ package struct Admission: ~Copyable {
         try checkUnproven(
             Terms(
                 token: 0, appName: "", signer: 0, app: 0, isUnsigned: false, circuit: circuit, senderProtocol: .tnp,
-                effort: paid, hasProof: request.proof != nil), now)
+                effort: paid, hasProof: request.proof != nil, proof: 0), now)
         unproven.take(settings.unproven, now: now)
         guard circuit.site == nil else { return }
         let rate = settings.abuse
@@ -196,6 +204,11 @@ package struct Admission: ~Copyable {
 
     /// Refunds a REGISTER for which there was no room.
     package mutating func refundRegistration(at now: MonotonicTime) { unproven.refund(settings.unproven, now: now) }
+
+    /// Records that a REGISTER has its final answer, so that its proof pays for nothing else.
+    package mutating func finish(registration request: HandleRequest) {
+        if request.proof != nil { spentProofs.insert(SpentProofs.name(of: request.hash)) }
+    }
 
     /// Records that the node had no room for a submission that passed ``verify(_:by:on:through:at:)``. Such refusals raise
     /// the required effort.
@@ -236,6 +249,7 @@ package struct Admission: ~Copyable {
         package let senderProtocol: SenderProtocol
         let effort: UInt32
         let hasProof: Bool
+        let proof: UInt64
         /// Whether ``checkNode(_:at:)`` counts it among its circuit's unproven device tokens in flight.
         var isCounted = false
     }
@@ -249,7 +263,8 @@ package struct Admission: ~Copyable {
         return Terms(
             token: token, appName: app, signer: signer(of: submission, by: access, to: token), app: index(of: app),
             isUnsigned: submission.envelope.signature == nil && access == nil, circuit: circuit,
-            senderProtocol: senderProtocol, effort: paid, hasProof: submission.proof != nil)
+            senderProtocol: senderProtocol, effort: paid, hasProof: submission.proof != nil,
+            proof: paid > 0 ? SpentProofs.name(of: submission.envelope.digest) : 0)
     }
 
     /// The third gate, by what this node knows.
@@ -264,7 +279,8 @@ package struct Admission: ~Copyable {
         try checkBusy(max(appWait, httpWait), terms, now)
         if isUnproven || tokenRefusal != nil { try checkUnproven(terms, now) }
         if terms.senderProtocol == .tnp { effort.count(isRefused: false, paid: terms.effort) }
-        if let tokenRefusal { throw refusal(of: terms, with: tokenRefusal, now) }
+        // Not charged: it costs nobody anything, and the sender may also ring live phones.
+        if let tokenRefusal { throw Refusal(tokenRefusal) }
 
         node.take(settings.node, now: now)
         takeShared(terms, isUnproven: isUnproven, now)
@@ -283,13 +299,6 @@ package struct Admission: ~Copyable {
         throw .retry(.nodeBusy, after: longestWait)
     }
 
-    /// The refusal that says this of the device token.
-    mutating func refusal(of terms: Terms, with outcome: Outcome, _ now: MonotonicTime) -> Refusal {
-        // HTTP circuits are not charged: today's desktops ignore GONE, and they also ring live phones.
-        let isCharged = outcome.kind == .gone && terms.senderProtocol != .http
-        return Refusal(outcome, goAway: isCharged ? charge(terms.circuit, at: now) : nil)
-    }
-
     /// Takes from the allowances that the nodes of a cluster share.
     mutating func takeShared(_ terms: Terms, isUnproven: Bool, _ now: MonotonicTime) {
         apps[terms.app].allowance.take(settings.app, now: now)
@@ -306,18 +315,19 @@ package struct Admission: ~Copyable {
         return Ticket(
             token: terms.token, app: terms.app, signer: terms.signer, isUnsigned: terms.isUnsigned,
             isUnproven: isUnproven, isShared: isShared, circuit: terms.circuit, senderProtocol: terms.senderProtocol,
-            effort: terms.effort)
+            effort: terms.effort, proof: terms.proof)
     }
 
     /// The refusal that the record of the device token requires; `nil` if none.
     private func tokenRefusal(
         _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord, _ moment: ClockReading
     ) -> Outcome? {
-        if standing == .dead { return .gone(since: record.since) }
+        if standing == .dead { return .gone(since: record.since == 0 ? nil : record.since) }
         let bound = settings.sender(of: record, on: moment.day)
         if settings.senders != .off, signer == 0, bound != 0 { return .rejected(.senderKeyRequired) }
         // Not charged: the sender may be the owner of a phone that an attacker bound first.
         if signer != 0, bound != 0, bound != signer { return .rejected(.senderKeyMismatch) }
+        if let refused = badTokens.outcome(for: record.token, at: moment.monotonic) { return refused }
         let wait = record.allowance.wait(settings.device, now: moment.monotonic)
         guard wait > .zero else { return nil }
         let allowance = record.allowance
@@ -335,7 +345,11 @@ package struct Admission: ~Copyable {
         case .notRequired: return 0
         // A proof below the minimum effort costs almost nothing to make. It counts as 0: otherwise it would move its
         // sender ahead of all others in the fair queue.
-        case .valid(let effort): return effort < settings.puzzle.minimum ? 0 : effort
+        case .valid(let effort):
+            if spentProofs.contains(SpentProofs.name(of: digest)) {
+                throw Refusal(.retry(.proofRequired, after: 0), puzzle: puzzle(at: now))
+            }
+            return effort < settings.puzzle.minimum ? 0 : effort
         case .missing: throw Refusal(.retry(.proofRequired, after: 0), puzzle: puzzle(at: now))
         case .tooSmall, .stale: throw Refusal(.retry(.proofWrong, after: 0), puzzle: puzzle(at: now))
         // Charged, because checking an invalid proof costs the node a hash.
@@ -350,26 +364,15 @@ package struct Admission: ~Copyable {
         return apps.count - 1
     }
 
-    /// Hashes a device token together with its app and platform. A token has the same hash in both of Apple's
-    /// environments. The hash of an Apple token ignores case: Apple accepts hexadecimal digits of either case, so one
-    /// token could otherwise be written in very many ways.
+    /// Hashes a phone's identity together with its app.
     func hash(of envelope: Envelope, app: String) -> UInt64 {
-        Self.name(of: envelope.deviceToken, magic: envelope.magic, app: app, under: hash)
+        Self.name(of: envelope.phone, app: app, under: hash)
     }
 
-    private static func name(of token: Bytes, magic: Magic, app: String, under hash: KeyedHash) -> UInt64 {
+    private static func name(of phone: DeviceIdentity, app: String, under hash: KeyedHash) -> UInt64 {
         var app = app
         return app.withUTF8 { name in
-            let name = UnsafeRawBufferPointer(name)
-            if magic == .android { return token.withUnsafeBytes { hash(name, $0, label: 1) } }
-            // A capital has bit 0x40, but not 0x20. Without an early end, to check many characters at a time.
-            let capitals: UInt8 = token.withUnsafeBufferPointer { bytes in
-                var seen: UInt8 = 0
-                for index in bytes.indices { seen |= bytes[index] >> 1 & ~bytes[index] & 0x20 }
-                return seen
-            }
-            guard capitals != 0 else { return token.withUnsafeBytes { hash(name, $0, label: 0) } }
-            return token.map { $0 | 0x20 }.withUnsafeBytes { hash(name, $0, label: 0) }
+            phone.bytes.withUnsafeBytes { hash(UnsafeRawBufferPointer(name), $0, label: phone.kind.rawValue) }
         }
     }
 
@@ -481,6 +484,8 @@ package struct Admission: ~Copyable {
     ) -> GoAway? {
         let now = moment.monotonic
         if ticket.isUnproven { endUnproven(on: ticket.circuit) }
+        // A submission to be sent again keeps its proof.
+        if ticket.proof != 0, outcome.kind != .retry { spentProofs.insert(ticket.proof) }
         let refund = Refund(outcome, contact: contact)
         if refund.budgets {
             switch ticket.senderProtocol {
@@ -500,11 +505,14 @@ package struct Admission: ~Copyable {
         switch outcome.kind {
         case .delivered: accepted(ticket, mayBind: binds, moment)
         case .gone:
-            guard died(ticket, since: outcome.goneSince ?? moment.milliseconds, moment) else { return nil }
-            return charge(ticket.circuit, at: moment.monotonic)
+            guard died(ticket, since: outcome.goneSince, moment) else { return nil }
+            // A phone that was known is gone now: that is no abuse.
+            return ticket.isUnproven ? charge(ticket.circuit, at: moment.monotonic) : nil
         case .rejected where outcome.reason == .badDeviceToken:
             change(ticket.token) { $0.standing = .unproven }
-            return charge(ticket.circuit, at: moment.monotonic)
+            // A token that was good before is no abuse, and the push service is asked once more.
+            guard ticket.isUnproven, badTokens.refused(ticket.token, with: outcome, at: now) else { return nil }
+            return charge(ticket.circuit, at: now)
         // Charged: the sender could have known that the notification is too large, and the node made a futile request.
         case .rejected where outcome.reason == .tooLarge: return charge(ticket.circuit, at: now)
         case .rejected, .queued, .retry: break
@@ -517,7 +525,8 @@ package struct Admission: ~Copyable {
     {
         let ticket = Ticket(
             token: hash(of: envelope, app: app), app: index(of: app), signer: 0, isUnsigned: false, isUnproven: false,
-            isShared: false, circuit: .storedEnvelopes(phone: 0), senderProtocol: .tnp, effort: 0)
+            isShared: false, circuit: .storedEnvelopes(phone: 0), senderProtocol: .tnp, effort: 0,
+            proof: 0)
         _ = finish(ticket, with: outcome, contact: .contacted, at: moment)
     }
 
@@ -530,6 +539,7 @@ package struct Admission: ~Copyable {
     }
 
     private mutating func accepted(_ ticket: Ticket, mayBind: Bool, _ moment: ClockReading) {
+        badTokens.accepted(ticket.token)
         let record = tokens[ticket.token] ?? TokenRecord(token: ticket.token)
         let isBound = settings.sender(of: record, on: moment.day) != 0
         let binds =
@@ -557,7 +567,8 @@ package struct Admission: ~Copyable {
     /// Records that a device token is gone.
     /// - Returns: whether the node learned this now: `false` if the token was dead already, or if a push service
     ///   accepted it after `since`.
-    private mutating func died(_ ticket: Ticket, since: UInt64, _ moment: ClockReading) -> Bool {
+    private mutating func died(_ ticket: Ticket, since named: UInt64?, _ moment: ClockReading) -> Bool {
+        let since = named ?? moment.milliseconds
         // Ignores an acceptance in the future, which was recorded before the wall clock was corrected.
         if let record = tokens[ticket.token], record.standing == .proven, record.since > since,
             record.since <= moment.milliseconds
@@ -567,7 +578,8 @@ package struct Admission: ~Copyable {
         let isNew = tokens[ticket.token]?.standing != .dead
         change(ticket.token) { record in
             record.standing = .dead
-            record.since = since
+            // Never the node's own clock, by which its onions could be linked (PROTOCOL §4).
+            record.since = named ?? 0
             record.use(on: moment.day)
             record.unbind()
         }
@@ -627,6 +639,7 @@ package struct Admission: ~Copyable {
         var isChanged = effort.tick(queue: queue, now: now)
         if now >= seeds.rotatesAt {
             seeds.rotate(to: seed(), now: now)
+            spentProofs.seedChanged()
             isChanged = true
         }
         return isChanged
@@ -704,9 +717,9 @@ extension EffortControl.Settings {
 
 extension Admission {
     /// The hashes that may identify a device token in an operator's request, which does not name the platform: the hash
-    /// as an Apple token, then the hash as a Google token.
+    /// as an Apple token, then that as a Google token or a push endpoint.
     package static func hashes(of deviceToken: [UInt8], app: String, under hash: KeyedHash) -> [UInt64] {
-        [Magic.iOS, .android].map { name(of: deviceToken[...], magic: $0, app: app, under: hash) }
+        [Magic.iOS, .android].map { name(of: DeviceIdentity(deviceToken[...], of: $0), app: app, under: hash) }
     }
 
     /// The keyed hash of the device token of an envelope.
@@ -714,7 +727,7 @@ extension Admission {
 
     /// The keyed hash of a phone's device token.
     package func name(of phone: HandleRequest.Registration, app: String) -> UInt64 {
-        Self.name(of: phone.deviceToken[...], magic: phone.magic, app: app, under: hash)
+        Self.name(of: phone.phone, app: app, under: hash)
     }
 
     /// Unbinds a phone from the owner of its handle, who has ended the handle.
@@ -834,6 +847,8 @@ extension Admission {
             ("device tokens", tokens, settings.deviceTokens), ("circuits", circuits.count, settings.circuits),
             ("unsaved device tokens", unsaved.count, settings.deviceTokens),
             ("forgotten device tokens", forgotten.count, settings.deviceTokens),
+            ("spent proofs", spentProofs.count, 2 * SpentProofs.capacity),
+            ("bad device tokens", badTokens.count, BadTokens.capacity),
         ]
     }
 }

@@ -49,7 +49,7 @@ package struct Breaker: Sendable {
     private var openings = 0
     /// When an open breaker lets a probe through.
     private(set) var openUntil = MonotonicTime(nanoseconds: 0)
-    private var reason = Reason.providerUnreachable
+    private(set) var reason = Reason.providerUnreachable
     /// Whether a probe is in flight.
     private(set) var isProbing = false
 

@@ -124,6 +124,11 @@ extension DeliveryCore {
         _ pending: PendingEnvelope, at lane: Lane, _ route: RouteTable.Number, queued: MonotonicTime,
         _ now: ClockReading
     ) {
+        if lane.breaker.state != .closed, lane.lastFailed == pending.token, pending.probed != route,
+            !lane.heldRows.isEmpty || lane.probeRow != nil
+        {
+            return hold(pending, on: route, (lane.breaker.reason, Self.probePause), now)
+        }
         let admission = lane.breaker.admit(now.monotonic)
         if case .refused(let reason, let after) = admission { return hold(pending, on: route, (reason, after), now) }
         lane.window.began()
@@ -151,7 +156,7 @@ extension DeliveryCore {
         let handle = PendingEnvelope.Handle(rawValue: number)
         guard envelopes.contains(handle) else { return nil }
         let pending = envelopes[handle]
-        guard case .attempting(let attempt) = pending.phase, let token = pending.envelope?.deviceToken else {
+        guard case .attempting(let attempt) = pending.phase, let phone = pending.envelope?.phone else {
             return nil
         }
         pending.phase = .active
@@ -169,15 +174,21 @@ extension DeliveryCore {
         conclude(pending, result, from: route.magic, now)
         settle(now)
         return EndedAttempt(
-            route: route, deviceToken: token, waited: attempt.started - attempt.queued, took: took)
+            route: route, phone: phone, waited: attempt.started - attempt.queued, took: took)
     }
 
     /// The effect of a result on the lane, given what the node knows about throttled devices.
     /// - Parameter isPaused: whether delivery to the device was paused before the result.
     private static func laneEffect(
-        of disposition: Disposition, isPaused: Bool, in lane: Lane
+        of disposition: Disposition, on pending: PendingEnvelope, isPaused: Bool, in lane: Lane
     ) -> Disposition.LaneEffect {
+        if disposition.mayRefuseCredential {
+            // Neither a success nor a failure of the lane: a probe that ends so is followed by another one.
+            let isRefused = lane.refusedSubscriptions.refused(pending.token, isProven: pending.origin.isProven)
+            return isRefused ? .trip : .none
+        }
         guard disposition.token == .paused else {
+            if disposition.token == .accepted { lane.refusedSubscriptions.accepted() }
             if disposition.lane == .success { _ = lane.deviceThrottling.record(isThrottled: false) }
             return disposition.lane
         }
@@ -206,11 +217,12 @@ extension DeliveryCore {
             disposition.lane = .failure
         }
         disposition.lane = Self.laneEffect(
-            of: disposition, isPaused: pauses.remaining(pending.token, now: clock) != nil, in: lane)
+            of: disposition, on: pending, isPaused: pauses.remaining(pending.token, now: clock) != nil, in: lane)
         let before = lane.breaker.state
         lane.breaker.record(
             disposition, retryAfter: result.retryAfter, wasProbe: wasProbe, now: clock, random: draw())
         let state = lane.breaker.state
+        if state == .open, before != .open || wasProbe { lane.lastFailed = pending.token }
         if state != before || wasProbe {
             actions.append(.observe(.breaker(routes.routes[route], state, answer: result.answer)))
         }

@@ -313,7 +313,7 @@ struct DeliveryCore: ~Copyable {
     ) {
         let clock = now.monotonic
         if let wait = waitForReplayWindow(clock) { return tell(reply, .retry(.nodeBusy, after: wait), .noCapacity) }
-        let token = TableKey(envelope.deviceToken)
+        let token = TableKey(envelope.phone)
         guard let pair = window.claim(envelope, token, now: clock) else { return tell(reply, .rejected(.ivReused)) }
         let isToBeStored = willStore(envelope, reply.acceptsQueued)
         guard isToBeStored ? canStore : hasRoom(for: route) || makeRoom(on: route, for: origin, clock) else {

@@ -17,15 +17,15 @@ package struct EndedAttempt: Sendable {
     /// The route that the attempt took.
     package let route: Route
     /// Identifies a phone: observers use it only to derive a pseudonym.
-    package let deviceToken: Bytes
+    package let phone: DeviceIdentity
     /// The time that the envelope spent in the lane's queue.
     package let waited: Duration
     /// The time from the beginning of the attempt until its result.
     package let took: Duration
 
     /// - Parameters: as the properties of the same names.
-    package init(route: Route, deviceToken: Bytes, waited: Duration, took: Duration) {
-        (self.route, self.deviceToken, self.waited, self.took) = (route, deviceToken, waited, took)
+    package init(route: Route, phone: DeviceIdentity, waited: Duration, took: Duration) {
+        (self.route, self.phone, self.waited, self.took) = (route, phone, waited, took)
     }
 }
 

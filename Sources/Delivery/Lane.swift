@@ -12,6 +12,9 @@ final class Lane {
     var surge: TokenRefusalSurge
     var connectionFailures = ConnectionFailures()
     var deviceThrottling = DeviceThrottling()
+    var refusedSubscriptions = RefusedSubscriptions()
+    /// The phone whose attempt has opened the breaker last: as the next probe, others come first.
+    var lastFailed: TableKey?
     /// Limits the attempts in flight.
     var window: ConcurrencyWindow
     /// Envelopes that wait for room in the window.

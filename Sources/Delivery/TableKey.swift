@@ -2,16 +2,17 @@
 
 import TNP
 
-/// The key of a device token, or of a device token and more, in a table in memory: SipHash under a random key of this
+/// The key of a phone, or of a phone and more, in a table in memory: SipHash under a random key of this
 /// process. An attacker cannot construct collisions, and the tables hold no device tokens.
 struct TableKey: Hashable {
     /// The hash.
     let hash: Int
 
-    /// The key of a device token.
-    init(_ token: Bytes) {
+    /// The key of a phone.
+    init(_ phone: DeviceIdentity) {
         var hasher = Hasher()
-        token.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hasher.combine(phone.kind.rawValue)
+        phone.bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
         hash = hasher.finalize()
     }
 

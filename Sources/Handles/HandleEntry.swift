@@ -128,7 +128,7 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
     }
 
     private func hasRotated(from registration: HandleRequest.Registration) -> Bool {
-        state != .forgotten && record.registration.deviceToken != registration.deviceToken
+        state != .forgotten && record.registration.phone != registration.phone
     }
 
     private mutating func accept(_ request: HandleRequest, _ registration: HandleRequest.Registration) {

@@ -24,7 +24,7 @@ struct HandleKeys: Sendable, Redacted {
 
     /// The handle of a registration: the same one for the same registration (PROTOCOL §11).
     func handle(app: String, _ registration: HandleRequest.Registration, owner: [UInt8]) -> Handle {
-        let parts = [Array(app.utf8), Array(registration.magic.rawValue.utf8), registration.deviceToken, owner]
+        let parts = [Array(app.utf8), Array(registration.magic.rawValue.utf8), Array(registration.phone.bytes), owner]
         let message = Array("tnp1-handle".utf8) + Parts.encode(parts)
         guard let handle = Handle(handles.keyedHash(of: message, count: Handle.length)) else {
             preconditionFailure("a hash of \(Handle.length) bytes")

@@ -137,6 +137,17 @@ package final class HandleStore: Sendable {
         }
     }
 
+    /// Drops a handle, unless it was rung with DELIVERED.
+    package func drop(unconfirmed handle: Handle, isolation: isolated (any Actor)? = #isolation)
+        async throws(StoreError)
+    {
+        let name = keys.name(of: handle)
+        try await database.run { connection in
+            try connection.run(
+                "DELETE FROM handles WHERE name = ? AND state = ?", [name, HandleEntry.State.unconfirmed.rawValue])
+        }
+    }
+
     /// Drops expired handles.
     /// - Parameter now: Unix time in seconds.
     /// - Returns: the number of handles that are left.

@@ -81,10 +81,13 @@ package protocol SenderHost: AnyObject {
     func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway?
     /// Finds the site that an AUTH with this seed proves. The connection then counts as the site's.
     /// - Returns: the site; `nil` if the AUTH proves none.
-    func identify(_ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]) -> Site?
-    /// Whether a request over HTTP may be delivered.
+    /// - Throws: `ProtocolError` with code `busy` if there is no room for the site.
+    func identify(
+        _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
+    ) throws(ProtocolError) -> Site?
+    /// The outcome of a request over HTTP that may not be delivered; `nil` if it may.
     /// - Parameter credential: what follows `/s/` in its path. The connection then counts as the site's.
-    func admits(_ connection: any SenderConnection, site credential: Bytes?) -> Bool
+    func refusal(of connection: any SenderConnection, site credential: Bytes?) -> Outcome?
     /// The WELCOME for a TNP connection under these rules.
     func welcome(under rules: IngressSession.Rules) -> Welcome
     /// Memory for the TNP connections.

@@ -30,6 +30,9 @@ extension Configuration {
         package var needsTor: Bool { usesTor || policy.servers.contains { $0.includesOnions } }
     }
 
+    /// Of these, those whose endpoints have a query: Windows' (WNS).
+    private static let usualQueryServers = ["*.notify.windows.com"]
+
     /// The push servers of the usual browsers, and that of ntfy.
     private static let usualPushServers = [
         "fcm.googleapis.com", "updates.push.services.mozilla.com", "web.push.apple.com", "*.notify.windows.com",
@@ -52,12 +55,20 @@ extension Configuration {
             "servers", expected: "a name", isRequired: false,
             "Push servers: a name, a name with `*.` in front for all servers under it, `*.onion`, or `any`. Names must lead to public addresses. If not set: \(usualPushServers.joined(separator: ", "))"
         )
-        let servers = try (names ?? usualPushServers).map { name in
-            guard let pattern = PushServerPolicy.Pattern(name) else {
-                throw table.problem("servers", "\(name) is neither a lower-case name, nor *.NAME, nor any")
+        func patterns(_ key: String, _ names: [String]) throws -> [PushServerPolicy.Pattern] {
+            try names.map { name in
+                guard let pattern = PushServerPolicy.Pattern(name) else {
+                    throw table.problem(key, "\(name) is neither a lower-case name, nor *.NAME, nor any")
+                }
+                return pattern
             }
-            return pattern
         }
+        let servers = try patterns("servers", names ?? usualPushServers)
+        let withQuery = try table.strings(
+            "query_servers", expected: "a name", isRequired: false,
+            "Those of the push servers whose endpoints need a query, written as in `servers`. Elsewhere the node takes no query but `up=1`, because with others some servers send mail in the node's name. If not set: \(usualQueryServers.joined(separator: ", "))"
+        )
+        let queryServers = try patterns("query_servers", withQuery ?? usualQueryServers)
         let ports = try table.ports("ports", default: [443], "Ports of these servers")
         let local =
             try table.strings(
@@ -65,10 +76,11 @@ extension Configuration {
                 "Push servers of your own, like `ntfy.lan:443`, whose names may lead to private addresses") ?? []
         for server in local {
             guard case .tcp(let host, let port)? = Endpoint(server), server == "\(host):\(port)",
-                (try? PushEndpoint(Array("https://\(server)/".utf8)[...]))?.host == host
+                PushEndpoint.isServerName(host)
             else { throw table.problem("local_servers", "\(server) is not a lower-case name with a port") }
         }
-        let policy = PushServerPolicy(servers: servers, ports: Set(ports), localServers: Set(local))
+        let policy = PushServerPolicy(
+            servers: servers, ports: Set(ports), localServers: Set(local), queryServers: queryServers)
         guard policy.namedOrigins.count <= PushServerPolicy.maximumNamedOrigins else {
             throw table.problem(
                 "servers",

@@ -73,6 +73,9 @@ package struct Disposition: Equatable, Sendable {
     package var lane = LaneEffect.success
     /// Whether ``TokenEffect/paused`` may be about the lane instead: the provider has one answer for both.
     package var mayThrottleLane = false
+    /// Whether the answer, which concerns one subscription, may concern the credential instead: the provider has one answer
+    /// for both.
+    package var mayRefuseCredential = false
     /// The effect on the credential.
     package var credential = CredentialEffect.kept
     /// The effect on the connection that carried the answer.
@@ -95,6 +98,11 @@ package struct Disposition: Equatable, Sendable {
         failureSource: .nodeOperator, lane: .trip)
     /// The provider refuses the credential, so every connection made with it is replaced.
     static let credentialRefused = misconfigured.with(\.connection, .drainAll)
+    /// A push server refuses the node for this subscription, or for all.
+    static let subscriptionRefused = Disposition(
+        kind: .retry, reason: .credentialsRefused, defaultRetryAfter: 300, retry: .later(minimum: 60),
+        failureSource: .deviceToken, token: .paused
+    ).with(\.mayRefuseCredential, true)
     /// The credential has expired by the provider's clock.
     static let credentialExpired = misconfigured.with(\.credential, .renewed)
     /// The node sent an invalid request, which is a bug in the node.

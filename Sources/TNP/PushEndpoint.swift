@@ -3,9 +3,10 @@
 import Cryptography
 
 /// The URL at which a Web Push server takes notifications for one phone or browser (RFC 8030 §5): the device token of
-/// `web` (PROTOCOL §15). Only one way to write an address is accepted, so that no two parsers understand it differently:
-/// a lower-case ASCII name, without user, fragment, trailing dot or IP address in any notation. Prints as `<redacted>`:
-/// whoever knows the URL can send to it.
+/// `web` (PROTOCOL §15). Only one way to write an address is accepted, so that no two parsers understand it differently,
+/// and no phone has two names: a lower-case ASCII name, without user, default port, fragment, trailing dot, dot segments
+/// or IP address in any notation; in the path, percent-encoding in capitals and only where needed. Prints as
+/// `<redacted>`: whoever knows the URL can send to it.
 public struct PushEndpoint: Sendable, Hashable, Redacted {
     /// Whether the server is reached by TLS; only an onion service may do without.
     public let isSecure: Bool
@@ -15,6 +16,8 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
     public let port: UInt16
     /// The path with the query, at least `/`.
     public let path: Bytes
+    /// What follows the first `?`; `nil` if there is none.
+    package let query: Bytes?
 
     /// The longest URL, in bytes.
     public static let maximumLength = 1024
@@ -52,6 +55,12 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
         }
         let authority = rest[..<slash].split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
         path = rest[slash...]
+        let parts = path.split(separator: UInt8(ascii: "?"), maxSplits: 1, omittingEmptySubsequences: false)
+        query = parts.count > 1 ? parts[1] : nil
+        guard Self.isCanonical(path: parts[0]), query.map(Self.hasValidEscapes) != false else {
+            throw FormatError(
+                text: "must have no dot segments, and %XX in capitals for such characters only as need it")
+        }
         guard (1...2).contains(authority.count), Self.isName(authority[0]) else {
             throw FormatError(
                 text: "must name its server in lower-case ASCII, without an IP address, user, xn-- or trailing dot")
@@ -59,9 +68,12 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
         host = String(decoding: authority[0], as: UTF8.self)
         if authority.count == 2 {
             guard let port = Self.port(authority[1]) else { throw FormatError(text: "has an invalid port") }
+            guard port != Self.defaultPort(isSecure: isSecure) else {
+                throw FormatError(text: "must leave out the default port \(port)")
+            }
             self.port = port
         } else {
-            port = isSecure ? Self.securePort : Self.plainPort
+            port = Self.defaultPort(isSecure: isSecure)
         }
         if host.hasSuffix(Self.onionSuffix) {
             let label = authority[0].dropLast(Self.onionSuffix.utf8.count)
@@ -81,13 +93,29 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
     public var isOnion: Bool { host.hasSuffix(Self.onionSuffix) }
 
     /// Host and port as in HTTP's `Host`, without the scheme's default port.
-    package var authority: String {
-        port == (isSecure ? Self.securePort : Self.plainPort) ? host : "\(host):\(port)"
-    }
+    package var authority: String { Self.authority(host, port, isSecure: isSecure) }
 
     /// The server of the endpoint (RFC 6454 §6.2), e.g. `https://push.example`: what VAPID's `aud` names, and what shares
     /// a breaker.
-    package var origin: String { (isSecure ? Self.secureScheme : Self.plainScheme) + authority }
+    package var origin: String { Self.origin(host, port, isSecure: isSecure) }
+
+    /// The origin of the endpoints at a server.
+    package static func origin(_ host: String, _ port: UInt16, isSecure: Bool = true) -> String {
+        (isSecure ? secureScheme : plainScheme) + authority(host, port, isSecure: isSecure)
+    }
+
+    private static func authority(_ host: String, _ port: UInt16, isSecure: Bool) -> String {
+        port == defaultPort(isSecure: isSecure) ? host : "\(host):\(port)"
+    }
+
+    private static func defaultPort(isSecure: Bool) -> UInt16 { isSecure ? securePort : plainPort }
+
+    /// Whether the query asks a server for more than to take the message. Servers that take texts in the clear do more with
+    /// some queries, like sending mail. `up=1` tells ntfy only that the message is for UnifiedPush.
+    package var hasUnusualQuery: Bool { query.map { !$0.elementsEqual("up=1".utf8) } ?? false }
+
+    /// Whether endpoints may name a server so.
+    package static func isServerName(_ text: some StringProtocol) -> Bool { isName(Array(text.utf8)[...]) }
 
     private static func isOfURL(_ byte: UInt8) -> Bool {
         switch byte {
@@ -96,6 +124,36 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
             UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"), UInt8(ascii: "#"):
             false
         default: (0x21...0x7E).contains(byte)
+        }
+    }
+
+    /// Whether a path is written in the one way that is accepted (RFC 3986 §6.2.2).
+    private static func isCanonical(path: Bytes) -> Bool {
+        let segments = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        return !segments.contains { $0.elementsEqual(".".utf8) || $0.elementsEqual("..".utf8) }
+            && escapes(of: path).allSatisfy { escape in
+                escape.map { $0.isCapital && !isUnreserved($0.byte) } ?? false
+            }
+    }
+
+    private static func hasValidEscapes(_ query: Bytes) -> Bool { escapes(of: query).allSatisfy { $0 != nil } }
+
+    /// The percent-encoded bytes, and whether their digits are in capitals; `nil` for a percent sign without digits.
+    private static func escapes(of bytes: Bytes) -> [(byte: UInt8, isCapital: Bool)?] {
+        bytes.indices.filter { bytes[$0] == UInt8(ascii: "%") }.map { index in
+            let digits = bytes[(index + 1)...].prefix(2)
+            guard digits.count == 2, Hex.areDigits(digits),
+                let byte = UInt8(String(decoding: digits, as: UTF8.self), radix: 16)
+            else { return nil }
+            return (byte, !digits.contains { $0 >= UInt8(ascii: "a") })
+        }
+    }
+
+    /// RFC 3986 §2.3.
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): true
+        default: isDigit(byte) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
         }
     }
 

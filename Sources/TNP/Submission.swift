@@ -177,7 +177,7 @@ public struct SubmissionFields: Sendable, Redacted {
     /// Checks the fields against the rules of PROTOCOL §3 and returns the submission.
     /// - Parameters:
     ///   - format: the format of the app named by ``app``.
-    ///   - phone: the phone that ``handle`` stands for; `nil` if the node keeps no handles.
+    ///   - phone: the phone that the handle stands for; `nil` if the node keeps no handles.
     /// - Throws: ``Rejection`` with the first rule that a field breaks.
     public func checked(
         format: EnvelopeFormat, phone: (magic: Magic, deviceToken: [UInt8])? = nil

@@ -115,7 +115,7 @@ final class EventLog {
         guard level <= .debug || throttle.allows("\(route) \(result.answer)", at: .now) else { return }
         var metadata: Logger.Metadata = [
             "route": "\(route)", "answer": "\(result.answer)", "outcome": "\(result.outcome.kind)",
-            "phone": "\(pseudonyms.name(of: attempt.deviceToken, at: UnixTime.now))",
+            "phone": "\(pseudonyms.name(of: attempt.phone.bytes, at: UnixTime.now))",
         ]
         metadata["detail"] = result.detail.map { "\($0)" }
         // Apple answers no request if the certificate has expired; the TLS handshake may fail, as in an outage.

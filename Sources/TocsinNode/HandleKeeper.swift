@@ -29,10 +29,7 @@ final class HandleKeeper: @unchecked Sendable {
     /// Retry-after when too many callers wait, in milliseconds.
     private static let busyRetry: UInt32 = 1000
     private static let sweepInterval = Duration.seconds(60)
-    /// Maximum number of handles of one device token that a run of the node confirms, so that nobody fills the store with
-    /// handles of a few phones.
-    static let maximumPerToken: UInt8 = 32
-    /// Maximum number of device tokens, and of ended handles, that are remembered.
+    /// Maximum number of phones, of owners, and of ended handles, that are remembered.
     private static let maximumRemembered = 100_000
 
     private let store: HandleStore
@@ -47,8 +44,7 @@ final class HandleKeeper: @unchecked Sendable {
     private var lastNumber = 0
     /// The handles that were rung, and whose use is not saved yet.
     private var rung: Set<Handle> = []
-    /// The number of handles confirmed in this run, by the keyed hash of the device token.
-    private var confirmed: [UInt64: UInt8] = [:]
+    private var bounds = HandleBounds(capacity: HandleKeeper.maximumRemembered)
     /// The handles that were ended in this run: envelopes accepted before may still be delivered.
     private var ended: Set<Handle> = []
     private var isSaving = false
@@ -90,12 +86,29 @@ final class HandleKeeper: @unchecked Sendable {
         }
     }
 
+    /// Finds out whether a REGISTER is the last request that its handle has accepted: it then changes nothing.
+    /// - Parameters:
+    ///   - app: the name of the app that it names.
+    ///   - now: Unix time in seconds.
+    ///   - result: gets `nil` if the store could not be read, or too many callers wait for it.
+    func isRepeated(_ request: HandleRequest, app: String, at now: Int64, _ result: @escaping (Bool?) -> Void) {
+        find(store.handle(of: request, app: app), at: now) { found in
+            switch found {
+            case .entry(let entry): result(entry.record.lastRequest == request.hash)
+            case .unknown: result(false)
+            case .refused: result(nil)
+            }
+        }
+    }
+
     /// Performs a request of an owner.
     /// - Parameters:
     ///   - app: the name of the app that a REGISTER names.
+    ///   - isRepeated: whether ``isRepeated(_:app:at:_:)`` said so, so that the request costs nothing.
     ///   - now: Unix time in seconds.
     func perform(
-        _ request: HandleRequest, app: String, at now: Int64, _ result: @escaping (HandleStore.Answer) -> Void
+        _ request: HandleRequest, app: String, isRepeated: Bool = false, at now: Int64,
+        _ result: @escaping (HandleStore.Answer) -> Void
     ) {
         loop.preconditionOnLoop()
         guard requests.count < Self.maximumRequests else { return result(HandleStore.Answer(Self.busy)) }
@@ -105,7 +118,7 @@ final class HandleKeeper: @unchecked Sendable {
         Task(executorPreference: loop) {
             let answer: HandleStore.Answer
             do {
-                answer = try await self.answer(to: request, app: app, limits, at: now)
+                answer = try await self.answer(to: request, app: app, isRepeated: isRepeated, limits, at: now)
             } catch {
                 answer = HandleStore.Answer(self.failed(error))
             }
@@ -124,11 +137,11 @@ final class HandleKeeper: @unchecked Sendable {
     }
 
     private func answer(
-        to request: HandleRequest, app: String, _ limits: HandleStore.Limits, at now: Int64
+        to request: HandleRequest, app: String, isRepeated: Bool, _ limits: HandleStore.Limits, at now: Int64
     ) async throws -> HandleStore.Answer {
         guard let sharing else { return try await store.perform(request, app: app, limits, at: now) }
         var wasTaken = false
-        if case .register = request.action, let wait = await sharing.takeRegistration() {
+        if case .register = request.action, !isRepeated, let wait = await sharing.takeRegistration() {
             guard wait == 0 else { return HandleStore.Answer(.retry(.tooManyUnproven, after: wait)) }
             wasTaken = true
         }
@@ -195,15 +208,25 @@ final class HandleKeeper: @unchecked Sendable {
     // MARK: Use
 
     /// Records that the phone behind a handle was rung with DELIVERED.
-    /// - Parameter token: the keyed hash of the device token, if the handle was not confirmed; `nil` otherwise.
-    func rang(_ handle: Handle, confirming token: UInt64? = nil) {
+    /// - Parameter owner: whose handle it is, if it was not confirmed; `nil` otherwise.
+    func rang(_ handle: Handle, confirming owner: HandleBounds.Owner? = nil) {
         loop.preconditionOnLoop()
-        if let token {
-            if confirmed.count >= Self.maximumRemembered { confirmed.removeAll() }
-            guard confirmed[token, default: 0] < Self.maximumPerToken else { return }
-            if !rung.contains(handle) { confirmed[token, default: 0] += 1 }
-        }
+        if let owner, !bounds.confirms(handle, of: owner) { return }
         rung.insert(handle)
+    }
+
+    /// Records that a handle was registered, and drops the oldest unconfirmed one of the phone if there are too many.
+    /// - Parameter token: the keyed hash of the device token.
+    func registered(_ handle: Handle, token: UInt64) {
+        loop.preconditionOnLoop()
+        guard let oldest = bounds.registered(handle, token: token), !rung.contains(oldest) else { return }
+        Task(executorPreference: loop) {
+            do {
+                try await self.store.drop(unconfirmed: oldest)
+            } catch {
+                self.log.handlesFailed(error)
+            }
+        }
     }
 
     /// Saves which handles were rung, and drops expired ones from time to time. Call once a second.

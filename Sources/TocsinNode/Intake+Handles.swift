@@ -57,8 +57,9 @@ extension Intake {
             handle: submission.handle,
             access: HandleAccess(owner: entry.record.owner, senderKeys: registration.senderKeys),
             isSaved: entry.isKnownToBeUsed(at: reading.unix),
-            unconfirmedToken: entry.state == .unconfirmed
-                ? admission.name(of: registration, app: entry.record.app) : nil)
+            confirming: entry.state == .unconfirmed
+                ? HandleBounds.Owner(
+                    token: admission.name(of: registration, app: entry.record.app), key: entry.record.owner) : nil)
         do throws(Refusal) {
             try deliver(
                 resolved, app: app.name, format: app.format, by: use, from: connection, on: circuit, at: start)
@@ -69,8 +70,7 @@ extension Intake {
 
     /// Performs what a handle's owner asks.
     func perform(_ request: HandleRequest, from connection: any SenderConnection) {
-        guard let circuit = connection.circuit, let handles, let rules = senders?.rules.tnp else { return }
-        var app = ""
+        guard let circuit = connection.circuit, handles != nil, let rules = senders?.rules.tnp else { return }
         do throws(Refusal) {
             let now = loop.now
             try admission.checkCircuit(circuit, at: now)
@@ -80,20 +80,52 @@ extension Intake {
                 guard platforms.contains(where: { rules.routes.contains("\(named.name)/\($0.rawValue)") }) else {
                     throw Refusal(Rejection(.platformNotConfigured).outcome)
                 }
-                app = named.name
-                try admission.admit(registration: request, on: circuit, at: now)
+                return register(request, registration, app: named.name, from: connection)
             }
         } catch {
             return refuse(request.request, error, on: connection)
         }
-        handles.perform(request, app: app, at: reading.unix) { [unowned self] answer in
+        perform(request, app: "", from: connection)
+    }
+
+    /// Performs a REGISTER, which costs something if it changes something.
+    private func register(
+        _ request: HandleRequest, _ registration: HandleRequest.Registration, app: String,
+        from connection: any SenderConnection
+    ) {
+        handles?.isRepeated(request, app: app, at: reading.unix) { [unowned self] isRepeated in
+            // A sender that has left sends the request again.
+            guard !connection.isClosed, let circuit = connection.circuit else { return }
+            do throws(Refusal) {
+                guard let isRepeated else { throw Refusal(.retry(.nodeBusy, after: 1000)) }
+                if !isRepeated { try admission.admit(registration: request, on: circuit, at: loop.now) }
+                perform(
+                    request, app: app, isRepeated: isRepeated,
+                    registers: admission.name(of: registration, app: app), from: connection)
+            } catch {
+                refuse(request.request, error, on: connection)
+            }
+        }
+    }
+
+    /// - Parameter token: the keyed hash of the device token that a REGISTER names.
+    private func perform(
+        _ request: HandleRequest, app: String, isRepeated: Bool = false, registers token: UInt64? = nil,
+        from connection: any SenderConnection
+    ) {
+        handles?.perform(request, app: app, isRepeated: isRepeated, at: reading.unix) { [unowned self] answer in
             if let ended = answer.ended {
                 // Who rings the phone by its device token again is not the owner of the handle.
                 let (token, sender) = admission.unbind(ended.registration, app: ended.app, from: ended.owner)
                 ledger?.unbind([token], from: sender)
             }
-            if answer.outcome.kind == .retry, case .register = request.action {
-                admission.refundRegistration(at: loop.now)
+            if let token {
+                if let handle = answer.handle { handles?.registered(handle, token: token) }
+                if answer.outcome.kind != .retry {
+                    admission.finish(registration: request)
+                } else if !isRepeated {
+                    admission.refundRegistration(at: loop.now)
+                }
             }
             guard !connection.isClosed, let circuit = connection.circuit else { return }
             if let handle = answer.handle { return connection.registered(request.request, handle) }

@@ -54,8 +54,8 @@ final class Intake: OutcomeReceiver {
         let access: HandleAccess
         /// Whether the store knows that the handle is in use today.
         let isSaved: Bool
-        /// The keyed hash of the device token, if the handle is not confirmed.
-        let unconfirmedToken: UInt64?
+        /// Whose handle it is, if it is not confirmed.
+        let confirming: HandleBounds.Owner?
     }
 
     private let dispatch: Dispatch
@@ -237,7 +237,7 @@ final class Intake: OutcomeReceiver {
     ) {
         var mayBind = true
         if outcome.kind == .delivered, let use = submission.use, let handles {
-            if !use.isSaved { handles.rang(use.handle, confirming: use.unconfirmedToken) }
+            if !use.isSaved { handles.rang(use.handle, confirming: use.confirming) }
             mayBind = !handles.hasEnded(use.handle)
         }
         let now = reading

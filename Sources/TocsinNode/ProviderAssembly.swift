@@ -230,7 +230,8 @@ struct ProviderAssembly {
         var ingredients = Ingredients()
         // Sets have no order.
         let policy = web.policy
-        ingredients.add("\(policy.servers) \(policy.ports.sorted()) \(policy.localServers.sorted())")
+        ingredients.add(
+            "\(policy.servers) \(policy.ports.sorted()) \(policy.localServers.sorted()) \(policy.queryServers)")
         ingredients.add(
             "\(web.contact) \(web.notice) \(web.usesTor) \(String(describing: configuration.outboundProxy))")
         let keyFile = web.keyFile(in: configuration.state)

@@ -104,22 +104,24 @@ final class SenderConnections: SenderHost {
 
     func identify(
         _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
-    ) -> Site? {
+    ) throws(ProtocolError) -> Site? {
         // Without tor, a sender has no onion to name.
         let onions = rules.tnp.circuitIDs ? onionKeys : onionKeys + [SiteAuthentication.noOnion]
-        guard let site = rules.sites.site(provedBy: authentication, seed: seed, onions: onions),
-            intake.move(connection, to: .site(site.number))
-        else { return nil }
+        guard let site = rules.sites.site(provedBy: authentication, seed: seed, onions: onions) else { return nil }
+        guard intake.move(connection, to: .site(site.number)) else {
+            throw ProtocolError(code: .busy, text: "no room for another site: try again later")
+        }
         return site
     }
 
-    func admits(_ connection: any SenderConnection, site credential: Bytes?) -> Bool {
+    func refusal(of connection: any SenderConnection, site credential: Bytes?) -> Outcome? {
         switch rules.sites.request(with: credential, on: connection.circuit) {
-        case .refused: return false
-        case .ordinary: return true
+        case .refused: return Rejection(.notASite).outcome
+        case .ordinary: return nil
         case .of(let site):
             let circuit = CircuitID.site(site.number)
-            return connection.circuit == circuit || intake.move(connection, to: circuit)
+            guard connection.circuit != circuit, !intake.move(connection, to: circuit) else { return nil }
+            return .retry(.nodeBusy, after: 5000)
         }
     }
 

@@ -96,11 +96,11 @@ import Testing
 extension CollapseOrder {
     /// Records that a provider accepted the envelope with this sequence number.
     fileprivate mutating func accepted(_ envelope: Envelope, _ sequence: UInt64) {
-        if let key = Self.key(of: envelope, TableKey(envelope.deviceToken)) { accepted(key, sequence) }
+        if let key = Self.key(of: envelope, TableKey(envelope.phone)) { accepted(key, sequence) }
     }
 
     /// Whether a provider has accepted a newer envelope with the same device token and collapse id.
     fileprivate func isReplaced(_ envelope: Envelope, _ sequence: UInt64) -> Bool {
-        Self.key(of: envelope, TableKey(envelope.deviceToken)).map { isReplaced($0, sequence) } ?? false
+        Self.key(of: envelope, TableKey(envelope.phone)).map { isReplaced($0, sequence) } ?? false
     }
 }

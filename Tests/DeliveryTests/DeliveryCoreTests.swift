@@ -240,6 +240,45 @@ import Testing
         #expect(model.sent == [5, 6])
     }
 
+    @Test func `subscriptions that strangers name do not stop a push server`() throws {
+        let model = makeModel()
+        for number in 1...10 {
+            let stranger = try model.submit(Draft(device: 5 * number, number: number))
+            model.answer(.subscriptionRefused)
+            #expect(model.reason(of: stranger) == .credentialsRefused)
+            // The request was made: it takes from the stranger's allowances.
+            #expect(model.contact(of: stranger) == .contacted)
+        }
+        // One proven phone, however often, and two with an accepted one between.
+        for device in [100, 105] {
+            try model.submit(Draft(device: device, number: device), from: Origin(circuit: .tor(2), isProven: true))
+            model.answer(.subscriptionRefused)
+            let honest = try model.submit(
+                Draft(device: 200, number: device), from: Origin(circuit: .tor(3), isProven: true))
+            model.answer(.delivered)
+            #expect(model.kind(of: honest) == .delivered)
+        }
+        #expect(model.breaker(of: android) == .closed)
+    }
+
+    @Test func `a push server that refuses three proven phones in a row refuses the node`() throws {
+        let model = makeModel()
+        for device in [5, 10, 15] {
+            #expect(model.breaker(of: android) == .closed)
+            try model.submit(Draft(device: device, number: device), from: Origin(circuit: .tor(2), isProven: true))
+            model.answer(.subscriptionRefused)
+        }
+        #expect(model.breaker(of: android) == .open)
+        model.advance(.seconds(72))
+        // A stranger's subscription as the probe says nothing: the next envelope is the next probe.
+        try model.submit(Draft(device: 20, number: 20))
+        model.answer(.subscriptionRefused)
+        #expect(model.breaker(of: android) == .open || model.breaker(of: android) == .halfOpen)
+        let probe = try model.submit(Draft(device: 25, number: 25), from: Origin(circuit: .tor(3), isProven: true))
+        model.answer(.delivered)
+        #expect(model.kind(of: probe) == .delivered && model.breaker(of: android) == .closed)
+    }
+
     @Test func `a breaker that opens sends away what waits in its queue`() throws {
         let model = makeModel(concurrency: 1)
         try model.submit(Draft(number: 1))

@@ -12,7 +12,9 @@ import Testing
 @Suite(.tags(.computing)) struct DevicePausesTests {
     private let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
 
-    private func token(_ number: Int) -> TableKey { TableKey(Array("token-\(number)".utf8)[...]) }
+    private func token(_ number: Int) -> TableKey {
+        TableKey(DeviceIdentity(Array("token-\(number)".utf8)[...], of: .android))
+    }
 
     @Test func `a pause applies to one device for as long as the provider says`() {
         var pauses = DevicePauses(capacity: 10)
@@ -33,7 +35,7 @@ import Testing
         var pauses = DevicePauses(capacity: 10)
         pauses.pause(token(1), seconds: 60, now: start, random: 0)
         let message = Array("...token-1...".utf8)
-        #expect(pauses.remaining(TableKey(message[3..<10]), now: start) == .seconds(60))
+        #expect(pauses.remaining(TableKey(DeviceIdentity(message[3..<10], of: .android)), now: start) == .seconds(60))
     }
 
     @Test func `the pause doubles each time, up to ten minutes`() {

@@ -313,12 +313,12 @@ import Testing
 extension ReplayWindow {
     /// Whether the window accepts an envelope.
     fileprivate mutating func accepts(_ envelope: Envelope, now: MonotonicTime) -> Bool {
-        claim(envelope, TableKey(envelope.deviceToken), now: now) != nil
+        claim(envelope, TableKey(envelope.phone), now: now) != nil
     }
 
     /// Records the outcome of an envelope.
     fileprivate mutating func finish(_ envelope: Envelope, _ outcome: Outcome, now: MonotonicTime) {
         finished(
-            envelope.digest, envelope.magic, Self.key(of: envelope, TableKey(envelope.deviceToken)), outcome, now: now)
+            envelope.digest, envelope.magic, Self.key(of: envelope, TableKey(envelope.phone)), outcome, now: now)
     }
 }

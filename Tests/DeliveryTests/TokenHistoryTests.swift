@@ -7,7 +7,9 @@ import Testing
 @testable import Delivery
 
 @Suite(.tags(.computing)) struct TokenHistoryTests {
-    private func token(_ number: Int) -> TableKey { TableKey(Array("token-\(number)".utf8)[...]) }
+    private func token(_ number: Int) -> TableKey {
+        TableKey(DeviceIdentity(Array("token-\(number)".utf8)[...], of: .android))
+    }
 
     @Test func `nothing is known of a device that was never seen`() {
         let history = TokenHistory(capacity: 10)
@@ -33,7 +35,7 @@ import Testing
         var history = TokenHistory(capacity: 10)
         history.accepted(token(1), by: .iOSDev, at: 1)
         let message = Array("...token-1...".utf8)
-        #expect(history[TableKey(message[3..<10])].environment == .iOSDev)
+        #expect(history[TableKey(DeviceIdentity(message[3..<10], of: .android))].environment == .iOSDev)
     }
 
     @Test func `only the first refusal of a device is reported as new`() {

@@ -409,9 +409,11 @@ private func changed(_ name: String, _ value: String?) -> [(String, String)] {
 
     @Test func `a rejected circuit gets a status and retry-after`() {
         let abuse = RelayResponse.rejection(GoAway(code: .abuse, retryAfter: 600_000, text: "too much"))
-        #expect(abuse.status == 429 && header("retry-after", of: abuse) == "600")
-        let busy = RelayResponse.rejection(GoAway(code: .busy, retryAfter: 0, text: "busy"))
-        #expect(busy.status == 503 && header("retry-after", of: busy) == "1")
+        #expect(abuse.status == 429 && header("retry-after", of: abuse) == nil)
+        for (retryAfter, seconds) in [(1, "1"), (4001, "5"), (10_000, "5"), (.max, "5")] as [(UInt32, String)] {
+            let busy = RelayResponse.rejection(GoAway(code: .busy, retryAfter: retryAfter, text: "busy"))
+            #expect(busy.status == 503 && header("retry-after", of: busy) == seconds)
+        }
     }
 }
 

@@ -49,7 +49,7 @@ private final class Host: SenderHost {
     func identify(_ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]) -> Site? {
         nil
     }
-    func admits(_ connection: any SenderConnection, site credential: Bytes?) -> Bool { true }
+    func refusal(of connection: any SenderConnection, site credential: Bytes?) -> Outcome? { nil }
     func responded(_ status: Int) {}
     func identified(_ connection: any SenderConnection) {}
     func deliver(_ submission: SubmissionByHandle, for connection: any SenderConnection) {}

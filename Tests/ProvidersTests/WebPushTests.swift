@@ -20,7 +20,9 @@ import Testing
             if status >= 200 { #expect(result.answer != "unknown") }
             #expect((result.outcome.kind == .delivered) == (200...299).contains(status))
             #expect((result.outcome.kind == .gone) == [404, 410].contains(status))
-            #expect((result.disposition.lane == .trip) == [401, 403].contains(status))
+            // What a sender can provoke concerns its subscription, and never the whole server.
+            #expect(result.disposition.lane != .trip)
+            #expect(result.disposition.mayRefuseCredential == [401, 403].contains(status))
         }
         let throttled = WebPushAnswers.attemptResult(status: 429, retryAfter: "30")
         #expect(throttled.retryAfter == 30 && throttled.outcome.reason == .providerThrottles)

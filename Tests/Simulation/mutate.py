@@ -152,8 +152,8 @@ MUTATIONS = [
     (
         "a proven token counts as dead",
         "Sources/Admission/Admission.swift",
-        "if standing == .dead { return .gone(since: record.since) }",
-        "if standing == .proven { return .gone(since: record.since) }",
+        "if standing == .dead { return .gone(since: record.since == 0 ? nil : record.since) }",
+        "if standing == .proven { return .gone(since: record.since == 0 ? nil : record.since) }",
     ),
     (
         "the allowance of a device never refills",

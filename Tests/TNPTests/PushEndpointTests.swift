@@ -18,7 +18,7 @@ import Testing
         #expect(plain.origin == "https://push.example" && plain.authority == "push.example")
         let other = try parse("https://push.example:8443/")
         #expect(other.port == 8443 && other.origin == "https://push.example:8443")
-        #expect(try parse("https://push.example:443/x").origin == plain.origin)
+        #expect(PushEndpoint.origin("push.example", 443) == plain.origin)
         let onion = try parse("http://\(String(repeating: "a", count: 56)).onion/x")
         #expect(onion.isOnion && !onion.isSecure && onion.port == 80)
         #expect(try parse("https://a.\(String(repeating: "a", count: 56)).onion/").isOnion)
@@ -41,10 +41,18 @@ import Testing
             "https://push.example:443:1/", "https://push.example\\@evil.example/", "https://push.example/\u{E9}",
             "https://push.example/a b", "https://push.example/a\r\nHost: evil", "https://push.example/a|b",
             "http://push.example/", "http://onion/", "http://short.onion/", "https://push.example%2f.evil.example/",
-            "https://push.example\t/",
+            "https://push.example\t/", "https://push.example:443/", "https://push.example/a/../b",
+            "https://push.example/.", "https://push.example/%2E%2E/b", "https://push.example/%41",
+            "https://push.example/%2f", "https://push.example/%", "https://push.example/%2", "https://push.example/%zz",
+            "https://push.example/?a=%2", "http://\(String(repeating: "a", count: 56)).onion:80/",
         ])
     func `anything else is no endpoint`(_ text: String) {
         #expect(throws: PushEndpoint.FormatError.self) { try parse(text) }
+    }
+
+    @Test(arguments: [("", false), ("?up=1", false), ("?", true), ("?up=1&email=a", true), ("?token=%2b", true)])
+    func `a query other than up=1 is unusual`(_ query: String, _ isUnusual: Bool) throws {
+        #expect(try parse("https://push.example/up\(query)").hasUnusualQuery == isUnusual)
     }
 
     @Test func `an endpoint has at most 1024 bytes and a name at most 253`() throws {

@@ -90,18 +90,22 @@ import Testing
         }
     }
 
-    @Test func `one device token confirms 32 handles at most, and others still confirm theirs`() async throws {
+    @Test func `one owner confirms eight handles of a phone at most, and other owners still confirm theirs`()
+        async throws
+    {
         let now = now
         try await withKeeper { keeper, domain in
             var handles: [Handle] = []
-            for number in 0..<40 {
+            for number in 0..<12 {
                 keeper.perform(register(number), app: "bisq", at: now) { $0.handle.map { handles.append($0) } }
                 await wait(domain) { handles.count == number + 1 }
             }
-            for handle in handles.dropLast() { keeper.rang(handle, confirming: 7) }
+            let owner = HandleBounds.Owner(token: 7, key: [1])
+            for handle in handles.dropLast(2) { keeper.rang(handle, confirming: owner) }
             // Again: this confirms nothing more.
-            for handle in handles.prefix(20) { keeper.rang(handle, confirming: 7) }
-            keeper.rang(try #require(handles.last), confirming: 8)
+            for handle in handles.prefix(5) { keeper.rang(handle, confirming: owner) }
+            keeper.rang(handles[10], confirming: HandleBounds.Owner(token: 8, key: [1]))
+            keeper.rang(handles[11], confirming: HandleBounds.Owner(token: 7, key: [2]))
             keeper.secondPassed(at: now)
             // An unconfirmed handle is dropped ten minutes after REGISTER.
             var (left, lost) = (0, 0)
@@ -111,8 +115,48 @@ import Testing
                 }
             }
             await wait(domain) { left + lost == handles.count }
-            #expect(left == Int(HandleKeeper.maximumPerToken) + 1)
+            #expect(left == HandleBounds.maximumConfirmed + 2)
             #expect(lost == handles.count - left)
+        }
+    }
+
+    @Test func `the oldest unconfirmed handle of a phone yields, never a rung one`() async throws {
+        let now = now
+        try await withKeeper { keeper, domain in
+            var handles: [Handle] = []
+            for number in 0..<10 {
+                keeper.perform(register(number), app: "bisq", at: now) { $0.handle.map { handles.append($0) } }
+                await wait(domain) { handles.count == number + 1 }
+                if number == 0 { keeper.rang(handles[0]) }
+                keeper.registered(handles[number], token: 7)
+            }
+            var known: [Bool?] = Array(repeating: nil, count: handles.count)
+            // The store performs this after the removals.
+            keeper.perform(register(10), app: "bisq", at: now) { _ in
+                for (index, handle) in handles.enumerated() {
+                    keeper.find(handle, at: now) { found in
+                        known[index] = if case .entry = found { true } else { false }
+                    }
+                }
+            }
+            await wait(domain) { !known.contains(nil) }
+            #expect(known == [true, false] + Array(repeating: true, count: 8))
+        }
+    }
+
+    @Test func `a REGISTER with the bytes of before is recognised`() async throws {
+        let now = now
+        try await withKeeper { keeper, domain in
+            var answers: [Bool?] = []
+            keeper.isRepeated(register(1), app: "bisq", at: now) { answers.append($0) }
+            await wait(domain) { answers.count == 1 }
+            var isDone = false
+            keeper.perform(register(1), app: "bisq", at: now) { _ in isDone = true }
+            await wait(domain) { isDone }
+            keeper.isRepeated(register(1), app: "bisq", at: now) { answers.append($0) }
+            keeper.isRepeated(register(2), app: "bisq", at: now) { answers.append($0) }
+            await wait(domain) { answers.count == 3 }
+            #expect(answers == [false, true, false])
         }
     }
 

@@ -24,7 +24,8 @@ import Testing
     private func countAttempt(_ route: Route, _ answer: String = "accepted", in metrics: NodeMetrics) {
         metrics.count(
             EndedAttempt(
-                route: route, deviceToken: [1, 2, 3], waited: .milliseconds(2), took: .milliseconds(300)),
+                route: route, phone: DeviceIdentity([1, 2, 3], of: .android), waited: .milliseconds(2),
+                took: .milliseconds(300)),
             AttemptResult(.delivered(id: "x"), disposition: .delivered, answer: answer))
     }
 

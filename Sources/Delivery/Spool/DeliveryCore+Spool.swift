@@ -11,7 +11,7 @@ import Time
 /// an open breaker holds its row.
 extension DeliveryCore {
     /// How long a held row waits for the result of another probe.
-    private static let probePause = Duration.seconds(1)
+    static let probePause = Duration.seconds(1)
     /// The answer while the spool is full or fails.
     static let spoolIsFull = Outcome.retry(.nodeBusy, after: 60_000, text: "the node currently cannot store envelopes")
 
@@ -157,7 +157,7 @@ extension DeliveryCore {
     mutating func sendProbe(on route: RouteTable.Number, _ now: ClockReading) {
         guard let lane = lanes[route] else { return }
         if lane.breaker.state == .closed { return releaseHeld(of: lane, now) }
-        while lane.probeRow == nil, let row = lane.heldRows.popFirst() {
+        while lane.probeRow == nil, let row = nextProbe(of: lane, on: route, now) {
             // A row that was removed or has expired would probe nothing; a row may be another lane's probe already.
             guard let pending = schedule.parked[row], pending.probed == nil else { continue }
             if pending.expiry.hasPassed(at: now.unix) {
@@ -171,6 +171,24 @@ extension DeliveryCore {
             let earliest = lane.breaker.isProbing ? now.monotonic + Self.probePause : now.monotonic
             schedule.add(row, at: max(earliest, lane.breaker.openUntil))
         }
+    }
+
+    /// How many of a lane's held rows are looked at for the next probe.
+    private static let probeCandidates = 32
+
+    /// Takes the held row that most likely succeeds: of a phone that is not paused and that the push service has accepted
+    /// before, and last of the phone that has failed as the probe before.
+    private func nextProbe(of lane: Lane, on route: RouteTable.Number, _ now: ClockReading) -> Int64? {
+        let history = tokens[routes.app(of: route)]
+        func rank(_ row: Int64) -> Int {
+            guard let phone = schedule.parked[row]?.token else { return 0 }
+            if phone == lane.lastFailed { return 3 }
+            if pauses.remaining(phone, now: now.monotonic) != nil { return 2 }
+            return (history?[phone].accepted ?? 0) > 0 ? 0 : 1
+        }
+        let candidates = lane.heldRows.prefix(Self.probeCandidates)
+        guard let best = candidates.indices.min(by: { rank(candidates[$0]) < rank(candidates[$1]) }) else { return nil }
+        return lane.heldRows.remove(at: best)
     }
 
     /// Makes all rows that a lane holds due.
@@ -242,7 +260,7 @@ extension DeliveryCore {
     /// Counts an envelope that an earlier process or another node has accepted.
     mutating func recovered(_ stored: SpooledEnvelope, sequence: UInt64, _ now: ClockReading) -> PendingEnvelope {
         let envelope = stored.envelope
-        let token = TableKey(envelope.deviceToken)
+        let token = TableKey(envelope.phone)
         let pending = PendingEnvelope(
             envelope, token: token, route: route(of: envelope, app: stored.app, at: now), format: stored.format,
             origin: Origin(circuit: .storedEnvelopes(phone: token.hash)),

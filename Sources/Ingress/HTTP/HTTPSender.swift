@@ -89,10 +89,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             respond(Self.answer(to: error))
             return host.countViolations(self, 1)
         }
-        guard host.admits(self, site: route.site) else {
-            respond(RelayResponse.response(to: route.dialect, Rejection(.notASite).outcome))
+        if let refusal = host.refusal(of: self, site: route.site) {
+            respond(RelayResponse.response(to: route.dialect, refusal))
             // The site is not to blame for what others send on its connection.
-            if circuit?.site == nil { host.countViolations(self, 1) }
+            if refusal.kind == .rejected, circuit?.site == nil { host.countViolations(self, 1) }
             return
         }
         do throws(Rejection) {

@@ -40,7 +40,10 @@ enum RelayResponse {
 
     /// The outcome of a pending request whose sender is rejected with this GOAWAY.
     static func outcome(of goAway: GoAway) -> Outcome {
-        .retry(goAway.code == .abuse ? .connectionOverRate : .nodeBusy, after: goAway.retryAfter, text: goAway.text)
+        // Nobody waits for the end of a block within a request.
+        goAway.code == .abuse
+            ? .retry(.connectionOverRate, after: 0, text: goAway.text)
+            : .retry(.nodeBusy, after: goAway.retryAfter, text: goAway.text)
     }
 
     /// A refusal with the four fields that the clients of `/v1` know. Every final refusal has status 400, as in bisq-relay:
@@ -90,9 +93,13 @@ enum RelayResponse {
 
     private static func text(of outcome: Outcome) -> String { outcome.text ?? outcome.reason.description }
 
+    /// The longest Retry-After in seconds. Apache's HttpClient 5, which Bisq 2 uses, sleeps for all of it, in one of the
+    /// desktop's five threads for notifications.
+    private static let longestRetryAfter: UInt64 = 5
+
     private static func retryAfter(_ status: Int, _ milliseconds: UInt32?) -> [(String, String)] {
-        guard status == 429 || status == 503 else { return [] }
-        return [("retry-after", "\(max(1, (UInt64(milliseconds ?? 0) + 999) / 1000))")]
+        guard status == 429 || status == 503, let milliseconds, milliseconds > 0 else { return [] }
+        return [("retry-after", "\(min(longestRetryAfter, (UInt64(milliseconds) + 999) / 1000))")]
     }
 
     private static func json(_ status: Int, _ body: String, headers: [(String, String)] = []) -> HTTPResponse {

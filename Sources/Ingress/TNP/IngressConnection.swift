@@ -130,7 +130,8 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         let next = handle { session, effects in
             session.assignCircuit(
                 bytes, now: now, comesFrom: { host.assign(self, toCircuit: $0) }, welcome: host.welcome(under:),
-                identify: { host.identify(self, by: $0, seed: $1) }, &requests, &effects)
+                identify: { (key, seed) throws(ProtocolError) in try host.identify(self, by: key, seed: seed) },
+                &requests, &effects)
         }
         // Only now that the output is queued: an outcome may come at once, and may close the connection.
         passOn(&requests)

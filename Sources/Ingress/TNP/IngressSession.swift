@@ -145,10 +145,11 @@ package struct IngressSession {
     ///   - comesFrom: takes tor's circuit ID, if tor passes it on; returns the GOAWAY to reject the connection with.
     ///   - welcome: makes the WELCOME that answers HELLO.
     ///   - identify: the site that AUTH with this seed proves; `nil` if it proves none. The connection then counts as
-    ///     the site's.
+    ///     the site's. Throws if there is no room for the site.
     mutating func assignCircuit(
         _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
-        welcome: (Rules) -> Welcome, identify: (SiteAuthentication, _ seed: [UInt8]) -> Site? = { _, _ in nil },
+        welcome: (Rules) -> Welcome,
+        identify: (SiteAuthentication, _ seed: [UInt8]) throws(ProtocolError) -> Site? = { _, _ in nil },
         _ requests: inout Requests, _ effects: inout Effects
     ) {
         guard phase != .over else { return }
@@ -169,8 +170,8 @@ package struct IngressSession {
             }
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
-            // An outdated sender is not hostile: a version mismatch is no violation.
-            if error.code != .version { requests.violations += 1 }
+            // Neither an outdated sender nor one for whom there is no room is hostile.
+            if error.code != .version, error.code != .busy { requests.violations += 1 }
             end(with: GoAway(phase == .proxyLine ? bypassedTor(error) : error), &effects)
         }
     }
@@ -278,7 +279,7 @@ package struct IngressSession {
 
     private mutating func handle(
         _ frame: Frame, now: MonotonicTime, welcome: (Rules) -> Welcome,
-        identify: (SiteAuthentication, _ seed: [UInt8]) -> Site?, _ requests: inout Requests,
+        identify: (SiteAuthentication, _ seed: [UInt8]) throws(ProtocolError) -> Site?, _ requests: inout Requests,
         _ effects: inout Effects
     ) throws(ProtocolError) {
         if phase == .hello, frame.type != FrameType.hello.rawValue {
@@ -310,7 +311,7 @@ package struct IngressSession {
             }
             // Checking a signature costs more than any other frame without a submission.
             try countControl(now)
-            guard let proved = identify(authentication, seed) else {
+            guard let proved = try identify(authentication, seed) else {
                 requests.violations += 1
                 return effects.output.append(SiteAuthenticationResult.rejected)
             }

@@ -186,7 +186,7 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
         guard !isClosed else {
             return receiver.attempted(number, Self.closed)
         }
-        let circuit = circuit(for: Array(envelope.deviceToken))
+        let circuit = circuit(for: Array(envelope.phone.bytes))
         circuit.attempts += 1
         let handle = exchanges.insert(Exchange(number: number, receiver: receiver, circuit: circuit))
         deadlines.append((.now + Self.answerTimeout, handle))

@@ -48,6 +48,8 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
     private var authorization: (value: String, made: Int64)?
     /// Requests without a result.
     private(set) var inFlight = 0
+    /// Whether the server could not be reached by the protocol that it spoke: it may speak another one now.
+    private var mayHaveChanged = false
     /// Orders the servers by their last use.
     var lastUse: UInt64 = 0
 
@@ -66,6 +68,7 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
     }
 
     func start(_ request: PushRequest, timeout: Duration, number: UInt64) {
+        if mayHaveChanged, inFlight == 0 { forgetProtocol() }
         inFlight += 1
         switch state {
         case .http2(let upstream): upstream.start(request.http2, timeout: timeout, number: number, for: self)
@@ -91,7 +94,18 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
 
     // MARK: The protocol
 
-    /// Opens a connection to learn the protocol of the server, once.
+    /// Closes connections without requests, so that the next request learns the protocol again.
+    private func forgetProtocol() {
+        mayHaveChanged = false
+        switch state {
+        case .http2(let upstream): upstream.close()
+        case .http1(let client): client.close()
+        case .unknown, .asking, .closed: return
+        }
+        state = .unknown
+    }
+
+    /// Opens a connection to learn the protocol of the server.
     private func ask() {
         guard case .unknown = state else { return }
         guard let tls = access.tls else { return use(.http1(client(nil))) }
@@ -156,6 +170,11 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
 
     private func finish(_ number: UInt64, _ answer: Answer) {
         inFlight -= 1
+        switch answer {
+        case .success: mayHaveChanged = false
+        case .failure(.notProcessed(.unreachable)): mayHaveChanged = true
+        case .failure: break
+        }
         owner?.answered(number, answer, by: access)
     }
 

@@ -20,8 +20,7 @@ package struct PushServerPolicy: Sendable, Hashable {
             let name = text.hasPrefix("*.") ? text.dropFirst(2) : text[...]
             if text == "any" {
                 self = .any
-            } else if name == "onion" || (try? PushEndpoint(Array("https://\(name)/".utf8)[...]))?.host == String(name)
-            {
+            } else if name == "onion" || PushEndpoint.isServerName(name) {
                 self = text.hasPrefix("*.") ? .suffix(".\(name)") : .name(text)
             } else {
                 return nil
@@ -51,10 +50,13 @@ package struct PushServerPolicy: Sendable, Hashable {
     package var ports: Set<UInt16>
     /// Servers of the operator's own, as `host:port`: their names may also lead to private addresses.
     package var localServers: Set<String>
+    /// Those of the servers whose endpoints may have any query, because they need one.
+    package var queryServers: [Pattern]
 
     /// - Parameters: as the properties of the same names.
-    package init(servers: [Pattern], ports: Set<UInt16>, localServers: Set<String>) {
+    package init(servers: [Pattern], ports: Set<UInt16>, localServers: Set<String>, queryServers: [Pattern] = []) {
         self.servers = servers
+        self.queryServers = queryServers
         self.ports = ports
         self.localServers = localServers
     }
@@ -64,14 +66,23 @@ package struct PushServerPolicy: Sendable, Hashable {
 
     /// The servers whose whole name the operator has written, as ``PushEndpoint/origin``.
     package var namedOrigins: Set<String> {
-        let names = servers.flatMap { pattern -> [String] in
+        let named = servers.flatMap { pattern -> [String] in
             guard case .name(let name) = pattern else { return [] }
-            let urls = ports.map { "https://\(name):\($0)/" }
+            let origins = ports.map { PushEndpoint.origin(name, $0) }
             return name.hasSuffix(".onion")
-                ? urls + (ports + [PushEndpoint.plainPort]).map { "http://\(name):\($0)/" } : urls
+                ? origins + (ports + [PushEndpoint.plainPort]).map { PushEndpoint.origin(name, $0, isSecure: false) }
+                : origins
         }
-        let urls = names + localServers.map { "https://\($0)/" }
-        return Set(urls.compactMap { (try? PushEndpoint(Array($0.utf8)[...]))?.origin })
+        let local = localServers.compactMap { server -> String? in
+            guard case .tcp(let host, let port)? = Endpoint(server) else { return nil }
+            return PushEndpoint.origin(host, port)
+        }
+        return Set(named + local)
+    }
+
+    /// Whether the node passes an endpoint's query on.
+    package func allowsQuery(of endpoint: PushEndpoint) -> Bool {
+        !endpoint.hasUnusualQuery || queryServers.contains { $0.matches(endpoint.host) }
     }
 
     /// The addresses that may be dialled for an endpoint; `nil` if the node does not deliver to its server.

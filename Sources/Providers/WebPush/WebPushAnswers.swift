@@ -22,8 +22,9 @@ package enum WebPushAnswers {
         Row(statuses: 200...299, answer: "accepted", disposition: .delivered),
         // The node follows no redirect: it would lead to a server that nobody has checked.
         Row(statuses: 300...399, answer: "redirect", disposition: .foreignToken),
-        Row(statuses: 401...401, answer: "unauthorized", disposition: .misconfigured),
-        Row(statuses: 403...403, answer: "forbidden", disposition: .misconfigured),
+        // Of this subscription (RFC 8292 §4.2: it is restricted to another key), which a sender has named.
+        Row(statuses: 401...401, answer: "unauthorized", disposition: .subscriptionRefused),
+        Row(statuses: 403...403, answer: "forbidden", disposition: .subscriptionRefused),
         Row(statuses: 404...404, answer: "not-found", disposition: .gone),
         Row(statuses: 408...408, answer: "request-timeout", disposition: .unavailable(seconds: 30, minimum: 10)),
         Row(statuses: 410...410, answer: "gone", disposition: .gone),

@@ -110,12 +110,17 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
     /// The server of an envelope's endpoint, and how to reach it.
     private func access(to envelope: Envelope) throws(Rejection) -> (PushEndpoint, PushServer.Access) {
         guard let endpoint = try? PushEndpoint(envelope.deviceToken) else { throw Rejection(.deviceTokenFormat) }
-        // The query of a push server that takes texts in the clear says what else it does with them, like sending mail.
         guard envelope.magic == .web || !endpoint.path.contains(UInt8(ascii: "?")) else {
             throw Rejection(.deviceTokenFormat, "a push endpoint under the magic android must have no query")
         }
         guard let addresses = policy.addresses(for: endpoint) else {
             throw Rejection(.deviceTokenFormat, "this node does not deliver to this push server")
+        }
+        guard policy.allowsQuery(of: endpoint) else {
+            throw Rejection(
+                .deviceTokenFormat,
+                "this node delivers to push endpoints with a query other than up=1 only at some servers"
+            )
         }
         guard !endpoint.isOnion || paths.socks != nil else {
             throw Rejection(.deviceTokenFormat, "this node does not deliver to onion services")

@@ -56,7 +56,7 @@ import Testing
         let phone = await stage.phone(.iOS)
         try await stage.services.apply(FaultDirective("apns-production stall"))
         let answer = try await stage.ask(request(phone))
-        #expect(answer.status == 503 && answer.headers["retry-after"] == "60")
+        #expect(answer.status == 503 && answer.headers["retry-after"] == "5")
         await stage.end()
     }
 
@@ -72,7 +72,8 @@ import Testing
         #expect(first.count <= 8 && first.count >= 5)
         let again = try HTTPAnswer.all(in: try await stage.http(proxyLine + bad))
         #expect(again.map(\.status) == [429])
-        #expect(again.first.flatMap { $0.headers["retry-after"].flatMap { Int($0) } } ?? 0 > 60)
+        // Nobody waits so long within a request.
+        #expect(again.first?.headers["retry-after"] == nil)
         // Other circuits are served.
         let phone = await stage.phone(.iOS)
         let other = Array("PROXY TCP6 fc00:dead:beef:4dad::0:b8 ::1 184 80\r\n".utf8)

@@ -427,7 +427,8 @@ extension Stage {
         let text = RequestBytes.pipe(magic == .android ? Self.googleMagic : Self.appleMagic)
         let answer = try await stage.ask(relay(phone, text))
         #expect(answer.status == 503)
-        #expect(answer.headers["retry-after"] == "7")
+        // The push service's 7 s are too long for a desktop that sleeps through them.
+        #expect(answer.headers["retry-after"] == "5")
         #expect(answer.json?["status"] as? Int == 503)
         #expect(answer.json?["reason"] as? Int == 301)
         let path = "/v1/\(magic == .android ? "fcm" : "apns")/device/\(phone.deviceToken)"

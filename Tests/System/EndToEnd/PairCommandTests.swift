@@ -70,8 +70,9 @@ import TocsinClient
         await #expect(throws: ExitCode.rejected) { try await pair(["confirm", phone.pairingToken] + options) }
         let gone = Device(
             platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: .unregistered(since: 1))
-        await stage.services.set(gone, for: phone.pairing.deviceToken)
-        await #expect(throws: ExitCode.gone) { try await pair(["erase", phone.pairingToken, "--yes"] + options) }
+        let uninstalled = Phone.new(.iOS, model: "test")
+        await stage.services.set(gone, for: uninstalled.pairing.deviceToken)
+        await #expect(throws: ExitCode.gone) { try await pair(["erase", uninstalled.pairingToken, "--yes"] + options) }
         let nowhere = ["--node", "127.0.0.1:1", "--direct", "--no-key", "--timeout", "0"]
         await #expect(throws: ExitCode.unreachable) { try await pair(["confirm", phone.pairingToken] + nowhere) }
         await #expect(throws: ExitCode.usage) { try await pair(["confirm", "iOS|x|y|z"] + options) }

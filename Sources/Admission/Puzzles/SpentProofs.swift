@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+
+/// The proofs of work that have paid for an envelope or a request with a final outcome. Each is remembered for as long as
+/// its seed is good, also after the replay window has forgotten the envelope, and pays for nothing else (PROTOCOL §5).
+/// Bounded: when a seed has that many, further ones are not remembered.
+struct SpentProofs: Sendable {
+    /// How many proofs are remembered for a seed: 72 a second for an hour.
+    static let capacity = 262_144
+
+    private let capacity: Int
+    /// Proofs since the last change of the seed, and before it.
+    private var (current, previous): (Set<UInt64>, Set<UInt64>) = ([], [])
+
+    init(capacity: Int = SpentProofs.capacity) { self.capacity = capacity }
+
+    /// The number of proofs remembered.
+    var count: Int { current.count + previous.count }
+
+    /// Identifies what a proof is for: the first bytes of a digest, which nobody can choose.
+    static func name(of digest: Digest256) -> UInt64 {
+        digest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    func contains(_ name: UInt64) -> Bool { current.contains(name) || previous.contains(name) }
+
+    mutating func insert(_ name: UInt64) {
+        if current.count < capacity { current.insert(name) }
+    }
+
+    /// Forgets the proofs for the seed before the previous one: call when the seed changes.
+    mutating func seedChanged() { (current, previous) = ([], current) }
+}

@@ -150,7 +150,7 @@ test: packages-test clients
 # simulation, OnionBalance, Prosody, Prometheus, desktops in Java.
 test-all: packages-test-all clients
 	$(SWIFT) build --build-tests
-	$(SWIFT) build $(OPTIMISED) --product tocsin
+	$(SWIFT) build $(OPTIMISED)
 	Tests/run all
 	$(MAKE) simulate-kept
 
@@ -175,9 +175,9 @@ test-tsan: packages-test .build-tsan/mutexes.so
 # The suites of test-quick under AddressSanitizer, and under ThreadSanitizer those of them that have threads.
 test-quick-sanitized: packages .build-tsan/mutexes.so
 	$(call install,$(ENGINE))
-	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick
-	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(TSAN) BUILD=.build-tsan Tests/run --group sockets
 
 lint: swift

@@ -260,8 +260,8 @@ let package = Package(
         .testTarget(
             name: "IngressTests",
             dependencies: [
-                "Admission", "Cryptography", "EventLoop", "HTTP1", "Ingress", "NodeConfiguration", "TNP", "Time",
-                "TocsinNode", "TestSupport",
+                "TestSupport", "Admission", "Cryptography", "EventLoop", "HTTP1", "Ingress", "NodeConfiguration",
+                "Simulator", "TNP", "Time", "TocsinNode",
             ], swiftSettings: ours),
         .testTarget(
             name: "KeyHolderTests",
@@ -350,6 +350,13 @@ let package = Package(
             ], swiftSettings: ours),
     ]
 )
+
+// The suites of the system, and what only they need, take a third of a build; `make test-quick-sanitized` runs none of
+// them.
+if Context.environment["TOCSIN_TESTS"] == "quick" {
+    package.targets.removeAll { ["SystemTests", "tocsin-bench"].contains($0.name) }
+    package.products.removeAll { $0.name == "tocsin-bench" }
+}
 
 // libFuzzer brings its own main and its own runtime, so this target is built by `make fuzz` only.
 if let chosen = Context.environment["TOCSIN_FUZZ"] {

@@ -12,6 +12,8 @@ enum DeliveryAction {
     case claim(PendingEnvelope)
     /// Report an outcome of a submission.
     case tell(Reply, Outcome, ProviderContact)
+    /// Report that a submission with QUEUED waits in the spool, because nothing can be delivered now.
+    case tellParked(Reply)
     /// Report an event to the observer.
     case observe(DispatchEvent)
     /// Store the envelope in the spool. ``DeliveryCore/stored(_:_:at:)`` reports the result.

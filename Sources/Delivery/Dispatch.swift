@@ -266,6 +266,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
                 pending.handle.rawValue, envelope, app: core.routes.routes[pending.route].app,
                 for: pending.originalReply)
         case .tell(let reply, let outcome, let contact): receiver?.finished(reply, outcome, contact)
+        case .tellParked(let reply): receiver?.parked(reply)
         case .observe(let event): observer?.observe(event)
         case .share(let envelope): claims?.stored(envelope)
         case .store(let pending): Task(executorPreference: loop) { await self.store(pending) }

@@ -25,6 +25,8 @@ package struct Reply: Sendable, Hashable {
 package protocol OutcomeReceiver: AnyObject {
     /// Reports an outcome of a submission, and whether the envelope has reached a push service.
     func finished(_ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact)
+    /// Reports that a submission, which has got QUEUED, waits in the spool: nothing can be delivered now.
+    func parked(_ reply: Reply)
     /// Whether a sender still waits for the outcome.
     func isWanted(_ reply: Reply) -> Bool
 }
@@ -196,6 +198,7 @@ final class PendingEnvelope: @unchecked Sendable {
         guard isInMemory || reply.acceptsQueued else {
             return actions.append(.tell(reply, lastRefusal, .notContacted))
         }
+        if !isInMemory, row != nil { actions.append(.tellParked(reply)) }
         if firstReply == nil { firstReply = reply } else { otherReplies.append(reply) }
     }
 
@@ -207,12 +210,13 @@ final class PendingEnvelope: @unchecked Sendable {
         for reply in replies where reply.acceptsQueued { actions.append(.tell(reply, Outcome(.queued), .notContacted)) }
     }
 
-    /// Reports `refusal` to senders that do not accept QUEUED, because the envelope has to wait in the spool.
+    /// Reports that the envelope has to wait in the spool: to senders that do not accept QUEUED by `refusal`.
     func rejectUnqueued(with refusal: Outcome, _ actions: inout Deque<DeliveryAction>) {
         lastRefusal = refusal
         for reply in replies where !reply.acceptsQueued { actions.append(.tell(reply, refusal, contact)) }
         if firstReply?.acceptsQueued == false { firstReply = nil }
         otherReplies.removeAll { !$0.acceptsQueued }
+        for reply in replies { actions.append(.tellParked(reply)) }
     }
 
     /// Reports the final outcome.

@@ -3,7 +3,7 @@
 import Admission
 import NodeConfiguration
 
-/// Advice for operators that enable the HTTP API. Its senders (today's desktops) neither sign nor retry.
+/// Advice for operators that enable the HTTP API. Its senders, the desktops of today, cannot sign, and some do not retry.
 package enum HTTPEndpointAdvice {
     /// A piece of advice for each setting that makes such senders lose notifications.
     package static func texts(for configuration: Configuration) -> [(key: String, text: String)] {
@@ -13,8 +13,9 @@ package enum HTTPEndpointAdvice {
         if configuration.spool == nil {
             add(
                 "spool.enabled",
-                "is off: Bisq 1 and Haveno do not retry after 429 or 503, so these notifications are lost. With"
-                    + " spool.enabled = true the node stores them, encrypted, and retries until they are delivered")
+                "is off: Bisq 1 and Haveno do not retry after 503, so these notifications are lost. With"
+                    + " spool.enabled = true the node stores them, encrypted, and retries until they are delivered. What"
+                    + " a rate limit refuses (429) is lost either way")
         }
         switch configuration.admission.senders {
         case .off: break

@@ -41,8 +41,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.largestRead, alignment: 16)
     /// For the same bytes after TLS has decrypted them. Loop only.
     let decryptionBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.largestRead, alignment: 16)
-    /// The loop's DNS client, created by the first name lookup.
-    var resolver: Resolver?
+    /// The lookups of names that the operator chose, and of names that strangers chose; made by the first lookup.
+    var names: NameLookups?
+    var foreignNames: NameLookups?
     /// Opens one of the system's files for reading; `nil` if that fails. The caller closes the descriptor.
     package typealias SystemFileOpener = (_ path: String) -> Int32?
     /// Opens the files that configure name resolution; `nil` if this process may open them itself. Loop only.
@@ -111,7 +112,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
     deinit {
         // Every object that uses the base retains the loop, so none is left here.
-        resolver = nil
+        names = nil
+        foreignNames = nil
         defer {
             readBuffer.deallocate()
             decryptionBuffer.deallocate()

@@ -105,7 +105,7 @@ extension EventLoop {
             guard let address = SocketAddress(unixPath: path) else { throw .system("the unix socket path is too long") }
             addresses = [address]
         case .tcp(let host, let port):
-            let all = try await resolve(host, port: port)
+            let all = try await resolve(host, port: port, for: policy, within: deadline.left)
             addresses = all.filter(policy.allows)
             if addresses.isEmpty, !all.isEmpty { throw .forbiddenAddress }
         }

@@ -1,49 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLibevent
-import Cryptography
 import Glibc
-
-extension EventLoop {
-    /// Resolves a host without blocking the loop. A numeric address is returned as it is; a name is looked up in the
-    /// system's hosts file and name servers, with their current settings on every call. Addresses of the same family
-    /// are returned in random order.
-    /// - Throws: ``StreamError/unknownHost(_:)``.
-    func resolve(
-        _ host: String, port: UInt16, isolation: isolated (any Actor)? = #isolation
-    ) async throws(StreamError) -> [SocketAddress] {
-        if let address = SocketAddress(numericHost: host, port: port) { return [address] }
-        guard let resolver = currentResolver() else { throw .unknownHost("\(host): out of memory for a DNS client") }
-        let lookup = Lookup()
-        var hints = addrinfo()
-        hints.ai_family = AF_UNSPEC
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-        await withCheckedContinuation { continuation in
-            lookup.continuation = continuation
-            // The callback may run before evdns_getaddrinfo returns, so it holds a reference of its own.
-            evdns_getaddrinfo(
-                resolver.client, host, String(port), &hints,
-                { code, list, context in
-                    Unmanaged<Lookup>.fromOpaque(context!).takeRetainedValue().finished(code, list)
-                }, Unmanaged.passRetained(lookup).toOpaque())
-        }
-        // Keeps the resolver alive until here: if it was replaced meanwhile, it must not be freed inside its own
-        // callback.
-        withExtendedLifetime(resolver) {}
-        if lookup.addresses.isEmpty { throw .unknownHost("\(host): \(lookup.failure)") }
-        var generator = SecureRandom.Generator()
-        return lookup.addresses.shuffledWithinFamilies(using: &generator)
-    }
-
-    /// The resolver for the current settings, created on the first lookup and whenever they change.
-    private func currentResolver() -> Resolver? {
-        let settings = ResolverSettings()
-        if resolver?.settings != settings {
-            resolver = base.flatMap { Resolver(on: $0, settings: settings, opening: openSystemFile) }
-        }
-        return resolver
-    }
-}
 
 /// A DNS client with the name servers and hosts file as of its creation, since libevent reads them only then. It lives
 /// until it has been replaced and its last lookup has finished.
@@ -120,28 +78,5 @@ extension SocketAddress {
         case .ipv6: AF_INET6
         case .unix: AF_UNIX
         }
-    }
-}
-
-/// One name lookup in progress.
-private final class Lookup {
-    var continuation: CheckedContinuation<Void, Never>?
-    var addresses: [SocketAddress] = []
-    var failure = "no address"
-
-    func finished(_ code: Int32, _ list: UnsafeMutablePointer<addrinfo>?) {
-        if code != 0 { failure = String(cString: evutil_gai_strerror(code)) }
-        var next = list
-        while let entry = next?.pointee {
-            next = entry.ai_next
-            guard let address = entry.ai_addr else { continue }
-            switch entry.ai_family {
-            case AF_INET: addresses.append(.ipv4(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in.self)))
-            case AF_INET6: addresses.append(.ipv6(UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in6.self)))
-            default: break
-            }
-        }
-        if let list { evutil_freeaddrinfo(list) }
-        continuation?.resume()
     }
 }

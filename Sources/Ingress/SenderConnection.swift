@@ -28,6 +28,8 @@ package protocol SenderConnection: AnyObject {
     func isIdle(minimumAge time: Duration) -> Bool
     /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)
+    /// Reports that a submission with QUEUED waits in the spool, because nothing can be delivered now.
+    func parked(_ request: UInt32)
     /// Reports that the request of a handle's owner was accepted.
     func registered(_ request: UInt32, _ handle: Handle)
     /// Reports that a submission was not admitted.

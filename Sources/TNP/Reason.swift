@@ -93,7 +93,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     public static let known: [(reason: Reason, name: String, text: String)] = [
         (.none, "none", "no reason given"),
         (.malformed, "malformed", "the submission is malformed"),
-        (.unknownMagic, "unknown_magic", "the magic is not iOS, iOSDev or android"),
+        (.unknownMagic, "unknown_magic", "the magic is not iOS, iOSDev, android or web"),
         (.deviceTokenFormat, "device_token_format", "the device token is malformed"),
         (.iv, "iv", "the iv does not have the form that the app requires"),
         (.ciphertextLength, "ciphertext_length", "the ciphertext does not have a length that the app accepts"),

@@ -231,6 +231,11 @@ final class Intake: OutcomeReceiver {
         }
     }
 
+    func parked(_ reply: Reply) {
+        let submission = waiting[Slab<WaitingSubmission>.Handle(rawValue: reply.number)]
+        senders?.connection(submission.connection)?.parked(submission.request)
+    }
+
     private func finish(
         _ submission: WaitingSubmission, _ ticket: Admission.Ticket, _ outcome: Outcome, _ contact: ProviderContact,
         _ connection: (any SenderConnection)?

@@ -17,8 +17,8 @@ struct DemoCommand: AsyncParsableCommand {
         commandName: "demo", abstract: "Demonstrate the path of a notification on this machine.",
         discussion: """
             Starts a private Tor network, stand-ins for Apple and Google, and a node behind a real onion service. \
-            Sends one notification to each of three phones, and one to a fourth as today's Bisq 1 does: by HTTP to the \
-            onion's port 80. Shows what each phone decrypts next to what the node saw, and stops everything it \
+            Sends one notification to each of four phones, one of them without Google's services, and one to a fifth as \
+            today's Bisq 1 does: by HTTP to the onion's port 80. Shows what each phone decrypts next to what the node saw, and stops everything it \
             started.
 
             EXIT CODES

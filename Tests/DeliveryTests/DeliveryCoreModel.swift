@@ -145,6 +145,8 @@ final class DeliveryCoreModel {
     private(set) var kinds: Set<Outcome.Kind> = []
     /// Number of outcomes reported for envelopes of an earlier process.
     private(set) var recovered = 0
+    /// The submissions that were reported as parked, one entry for each report.
+    private(set) var parkedReplies: [UInt64] = []
 
     /// Number of the core's actions that were examined.
     private var examined = 0
@@ -519,6 +521,9 @@ final class DeliveryCoreModel {
             if claims.contains(where: { $0 === pending }) { report("an envelope is claimed twice at a time") }
             claims.append(pending)
         case .tell(let reply, let outcome, let contact): tell(reply, outcome, contact)
+        case .tellParked(let reply):
+            parkedReplies.append(reply.number)
+            if !unanswered.contains(Int(reply.number)) { report("a submission with a final outcome is parked") }
         case .observe(let event): if case .recovered = event { recovered += 1 }
         case .store(let pending): tasks.append(.store(pending))
         case .share(let stored):

@@ -574,6 +574,22 @@ import Testing
         #expect(model.parked == 1)
     }
 
+    @Test func `a stored envelope that has to wait is reported at once, and so is its resend`() throws {
+        let model = makeModel()
+        try model.openSpool()
+        let first = try store(1...1, in: model)[0]
+        #expect(model.parkedReplies == [])
+        model.answer(.throttled(seconds: 60))
+        #expect(model.parkedReplies == [UInt64(first)])
+        // The breaker is open.
+        let second = try store(2...2, in: model)[0]
+        #expect(model.isQueued(second) && model.parkedReplies.last == UInt64(second))
+        let resend = try model.submit(Draft(number: 2), acceptsQueued: true)
+        model.runSpool()
+        #expect(model.isQueued(resend) && model.parkedReplies.last == UInt64(resend))
+        #expect(model.kind(of: second) == nil)
+    }
+
     @Test func `a full memory leaves stored envelopes in the spool until there is room`() throws {
         let model = makeModel(totalInFlight: 4, concurrency: 1)
         try model.openSpool()

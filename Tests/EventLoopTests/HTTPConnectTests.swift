@@ -354,18 +354,20 @@ private final class Echo: ByteStreamHandler {
         try await LoopDomain(loop).run { domain in
             let loop = domain.loop
             let nowhere = ResolverSettings(resolvConf: "/nonexistent", hosts: "/nonexistent")
-            loop.resolver = Resolver(on: loop.base!, settings: nowhere)
-            let old = Weak(value: loop.resolver)
+            let lookups = NameLookups(maximum: 4, on: loop)
+            loop.names = lookups
+            lookups.resolver = Resolver(on: loop.base!, settings: nowhere)
+            let old = Weak(value: lookups.resolver)
             let wasThere = old.value != nil
             #expect(wasThere)
             _ = try await loop.resolve("localhost", port: 1)
             let isGone = old.value == nil
             #expect(isGone)
-            let new = loop.resolver
+            let new = lookups.resolver
             let isOfNow = new?.settings == ResolverSettings()
             #expect(isOfNow)
             _ = try await loop.resolve("localhost", port: 1)
-            let isTheSame = loop.resolver === new
+            let isTheSame = lookups.resolver === new
             #expect(isTheSame)
         }
     }

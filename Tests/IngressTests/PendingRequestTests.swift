@@ -37,6 +37,14 @@ import Testing
         #expect(short.finished(Outcome(.queued), now: start + .seconds(1)) == .wait(until: start + .seconds(2)))
     }
 
+    @Test func `a stored envelope that waits for a push service is reported at once`() {
+        var stored = pending()
+        _ = stored.finished(Outcome(.queued), now: start)
+        #expect(stored.parked() == .respond(Outcome(.queued)))
+        // Not stored yet.
+        #expect(pending().parked() == .wait(until: start + .seconds(20)))
+    }
+
     @Test(arguments: [(200, 200), (1000, 1000), (60_000, 1000)] as [(UInt32, Int64)])
     func `the response to a circuit over its rate is delayed by at most a second`(
         _ retryAfter: UInt32, _ wait: Int64

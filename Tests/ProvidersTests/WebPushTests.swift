@@ -48,6 +48,16 @@ import Testing
             #expect(try addresses(url) == nil)
         }
         #expect(try addresses("https://ntfy.lan:8080/x") == .any)
+        let windows = PushServerPolicy(
+            servers: [.any], ports: [443], localServers: [], queryServers: [.suffix(".notify.windows.com")])
+        for (url, isAllowed) in [
+            ("https://ntfy.sh/up?up=1", true), ("https://ntfy.sh/up", true),
+            ("https://ntfy.sh/up?email=a@b.example", false),
+            ("https://ntfy.sh/up?up=1&email=a@b.example", false), ("https://w.notify.windows.com/?token=a", true),
+            ("https://notify.windows.com.evil.example/?token=a", false),
+        ] {
+            #expect(try windows.allowsQuery(of: endpoint(url)) == isAllowed, "\(url)")
+        }
         let any = PushServerPolicy(servers: [.any], ports: [443], localServers: [])
         #expect(any.addresses(for: try endpoint("https://evil.example/")) == .publicOnly)
         #expect(any.addresses(for: try endpoint("http://\(String(repeating: "a", count: 56)).onion/")) == .publicOnly)

@@ -15,7 +15,9 @@ extension Tag {
     @Tag package static var tor: Self
     /// Opens pages with Chromium.
     @Tag package static var browser: Self
-    /// Takes minutes, or needs programs that `make test` does not install: `make test-all` only.
+    /// Needs programs that `make test` does not install, such as OnionBalance and Prosody: `make test-all` only.
+    @Tag package static var foreign: Self
+    /// Takes minutes, and computes meanwhile: `make test-all` only.
     @Tag package static var extended: Self
     /// Measures the release build, alone: `make test-all` only.
     @Tag package static var released: Self

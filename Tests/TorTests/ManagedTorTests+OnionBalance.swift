@@ -23,7 +23,7 @@ extension ManagedTorTests {
         return try? await send(to: onion, through: access.socks, on: loop).first
     }
 
-    @Test(.tags(.extended), .timeLimit(.minutes(12)))
+    @Test(.tags(.foreign), .timeLimit(.minutes(12)))
     func `one address of an OnionBalance leads to all onions, and to the others when one is gone`() async throws {
         guard Self.hasTor, FileManager.default.isExecutableFile(atPath: Self.onionBalance) else {
             print("SKIPPED: tor or onionbalance is not installed; no onion was reached through an OnionBalance")

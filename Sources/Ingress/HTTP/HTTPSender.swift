@@ -157,6 +157,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         handle(request) { $0.finished(outcome, now: .now) }
     }
 
+    package func parked(_ request: UInt32) { handle(request) { $0.parked() } }
+
     /// Never called: HTTP has no request for the owner of a handle.
     package func registered(_ request: UInt32, _ handle: Handle) {}
 

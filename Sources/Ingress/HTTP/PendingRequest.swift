@@ -33,6 +33,10 @@ struct PendingRequest {
         outcome.isFinal ? .respond(outcome) : wait(outcome, until: now + Self.storedOutcomeTimeout)
     }
 
+    /// Handles that its stored envelope waits for a push service: to wait for the outcome would keep the desktop from
+    /// sending the next notification.
+    func parked() -> Action { fallback.kind == .queued ? .respond(fallback) : .wait(until: deadline) }
+
     /// Handles the refusal of its submission.
     mutating func refused(_ outcome: Outcome, now: MonotonicTime) -> Action {
         guard outcome.reason == .connectionOverRate else { return .respond(outcome) }

@@ -80,11 +80,13 @@ struct RelayQuery: Redacted {
         return decoded[...]
     }
 
+    /// The encrypted text. Bisq 2 up to 2.1.10 sends the bytes of iv and ciphertext themselves; the phone gets them in Base64.
     private func text() throws(Rejection) -> [UInt8] {
-        guard let text = Hex.decode(try needed(.msg)),
-            text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil
-        else { throw Rejection(.malformed, "the parameter msg is not UTF-8 text in hexadecimal") }
-        return text
+        guard let bytes = Hex.decode(try needed(.msg)) else {
+            throw Rejection(.malformed, "the parameter msg is not hexadecimal")
+        }
+        let isText = bytes.allSatisfy({ $0 < 0x80 }) || String(validating: bytes, as: UTF8.self) != nil
+        return isText ? bytes : Base64.encode(bytes)
     }
 
     private func flag(_ name: Name) throws(Rejection) -> Bool? {

@@ -175,6 +175,9 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         perform { session, effects in session.announce(puzzle, &effects) }
     }
 
+    /// Does nothing: the sender has QUEUED, and the final RESULT follows.
+    package func parked(_ request: UInt32) {}
+
     package func refused(_ request: UInt32, _ refusal: Refusal) {
         if refusal.puzzle != nil { hasOwnPuzzle = true }
         perform { session, effects in session.refused(request, refusal, now: stream.loop.now, &effects) }

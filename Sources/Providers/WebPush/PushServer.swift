@@ -48,7 +48,7 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
     private var authorization: (value: String, made: Int64)?
     /// Requests without a result.
     private(set) var inFlight = 0
-    /// Whether the server could not be reached by the protocol that it spoke: it may speak another one now.
+    /// Whether the last request got no answer: the server may speak another protocol now.
     private var mayHaveChanged = false
     /// Orders the servers by their last use.
     var lastUse: UInt64 = 0
@@ -170,11 +170,7 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
 
     private func finish(_ number: UInt64, _ answer: Answer) {
         inFlight -= 1
-        switch answer {
-        case .success: mayHaveChanged = false
-        case .failure(.notProcessed(.unreachable)): mayHaveChanged = true
-        case .failure: break
-        }
+        mayHaveChanged = if case .failure = answer { true } else { false }
         owner?.answered(number, answer, by: access)
     }
 

@@ -50,7 +50,7 @@ struct NewConfiguration: Equatable {
                 TOMLLine.noted(
                     "\(mark)[spool]", "\"success\" may then also mean \"stored\": the node retries until delivery"),
                 TOMLLine.noted(
-                    "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose notifications that get 429 or 503"),
+                    "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose notifications that get 503"),
             ])
         }
         parts.append([

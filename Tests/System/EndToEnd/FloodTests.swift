@@ -98,7 +98,7 @@ import Testing
 
     /// The envelopes that a script sends in its first seconds, decoded as the node does.
     private func envelopes(of circuit: HostileCircuit, seconds: Int) throws -> [Envelope] {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix64(seed: 1)
         var script = HostileScript(circuit, after: id.proxyLine, turn: 0)
         var (bytes, time) = ([UInt8](), Duration.zero)
         while time < .seconds(seconds), let burst = script.next(using: &random) {
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test func `a replay sends the same envelope fifty times per second`() throws {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix64(seed: 1)
         let recipient = Recipient.invented(.iOS, at: "", using: &random)
         var source = EnvelopeGenerator([.iOS: [recipient.deviceToken]])
         let captured = source.next(.iOS)
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test func `bad tokens are reused in new envelopes`() throws {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix64(seed: 1)
         let targets = [Magic.iOS, .iOS, .android, .android].map { Recipient.invented($0, at: "", using: &random) }
         let envelopes = try envelopes(of: HostileCircuit(kind: .badTokens, targets: targets), seconds: 4)
         #expect(envelopes.count == 40)
@@ -146,7 +146,7 @@ import Testing
     func `a malformed stream lasts 5 s and sends 250 frames per second at most`(
         _ garbage: MalformedStream
     ) throws {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix64(seed: 1)
         var (frames, time, bursts) = (0, Duration.zero, 0)
         while let burst = garbage.burst(bursts, after: id.proxyLine, using: &random) {
             frames += burst.frames
@@ -162,7 +162,7 @@ import Testing
     func `a circuit blocked for abuse returns with a new id, otherwise with the same`(_ code: GoAway.Code)
         async throws
     {
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix64(seed: 1)
         let circuit = HostileCircuit(kind: .badTokens, targets: [.invented(.android, at: "", using: &random)])
         let node = RefusingNode(code)
         let endpoint = try await node.listen()

@@ -104,6 +104,36 @@ import Tor
         await stage.end()
     }
 
+    @Test func `a push server that speaks HTTP/2 instead of HTTP/1.1 is reached without a restart`() async throws {
+        let stage = Stage()
+        try await stage.start(limits: "patience = 0")
+        let server = try PushServerProcess(in: stage.directory)
+        let keys = try await server.keys()
+        try await stage.deliver(toPushServerAt: keys.port)
+        let client = stage.client()
+        func outcome(_ title: String) async throws -> Outcome {
+            let pairing = try PairingToken(
+                "web|Fairphone 5|0123456789abcdef0123456789abcdef|https://localhost:\(keys.port)/up/201|"
+                    + "\(keys.p256dh)|\(keys.auth)")
+            return try await client.submit(envelope(to: pairing, title), timeout: .seconds(60))
+        }
+        #expect(try await outcome("First").kind == .delivered)
+        server.end()
+        let certificate = "\(stage.directory)/push.pem"
+        let other = ChildProcess(
+            "nghttpd", ["--address=127.0.0.1", "\(keys.port)", "\(certificate).key", certificate])
+        // The other server knows no paths: 404.
+        var last: Outcome?
+        for number in 0..<120 where last?.kind != .gone {
+            try await Task.sleep(for: .milliseconds(500))
+            last = try await outcome("\(number)")
+        }
+        #expect(last?.kind == .gone)
+        await other.terminate()
+        await client.close()
+        await stage.end()
+    }
+
     @Test func `independent libraries open the message and verify VAPID, over HTTP/1.1`() async throws {
         let stage = Stage()
         try await stage.start()
@@ -177,7 +207,7 @@ import Tor
         await stage.end()
     }
 
-    @Test(.tags(.extended)) func `a phone with Conversations is rung through Prosody`() async throws {
+    @Test(.tags(.foreign)) func `a phone with Conversations is rung through Prosody`() async throws {
         let stage = Stage()
         try await stage.start()
         let prosody = try #require(try await Prosody(in: stage), "make packages-test-all installs it")

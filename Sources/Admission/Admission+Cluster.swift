@@ -65,9 +65,6 @@ extension Admission {
     /// against its circuit as if the engine had admitted it.
     package mutating func checkNode(_ terms: inout Terms, at now: MonotonicTime) throws(Refusal) {
         try checkBusy(.zero, terms, now)
-        if let refused = badTokens.outcome(for: terms.token, at: now), obstacle(to: terms, at: now) == nil {
-            throw Refusal(refused)
-        }
         node.take(settings.node, now: now)
         guard tokens[terms.token]?.standing != .proven else { return }
         circuits.update(terms.circuit) { $0.unproven += 1 }

@@ -207,7 +207,7 @@ package struct Admission: ~Copyable {
 
     /// Records that a REGISTER has its final answer, so that its proof pays for nothing else.
     package mutating func finish(registration request: HandleRequest) {
-        if request.proof != nil { spentProofs.insert(SpentProofs.name(of: request.hash)) }
+        if let proof = request.proof { spentProofs.insert(SpentProofs.name(of: proof, for: request.hash)) }
     }
 
     /// Records that the node had no room for a submission that passed ``verify(_:by:on:through:at:)``. Such refusals raise
@@ -264,7 +264,8 @@ package struct Admission: ~Copyable {
             token: token, appName: app, signer: signer(of: submission, by: access, to: token), app: index(of: app),
             isUnsigned: submission.envelope.signature == nil && access == nil, circuit: circuit,
             senderProtocol: senderProtocol, effort: paid, hasProof: submission.proof != nil,
-            proof: paid > 0 ? SpentProofs.name(of: submission.envelope.digest) : 0)
+            proof: paid == 0
+                ? 0 : submission.proof.map { SpentProofs.name(of: $0, for: submission.envelope.digest) } ?? 0)
     }
 
     /// The third gate, by what this node knows.
@@ -346,7 +347,8 @@ package struct Admission: ~Copyable {
         // A proof below the minimum effort costs almost nothing to make. It counts as 0: otherwise it would move its
         // sender ahead of all others in the fair queue.
         case .valid(let effort):
-            if spentProofs.contains(SpentProofs.name(of: digest)) {
+            if let proof, spentProofs.contains(SpentProofs.name(of: proof, for: digest)) {
+                guard self.effort.effort > 0 else { return 0 }
                 throw Refusal(.retry(.proofRequired, after: 0), puzzle: puzzle(at: now))
             }
             return effort < settings.puzzle.minimum ? 0 : effort

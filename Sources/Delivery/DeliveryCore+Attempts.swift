@@ -180,12 +180,13 @@ extension DeliveryCore {
     /// The effect of a result on the lane, given what the node knows about throttled devices.
     /// - Parameter isPaused: whether delivery to the device was paused before the result.
     private static func laneEffect(
-        of disposition: Disposition, on pending: PendingEnvelope, isPaused: Bool, in lane: Lane
+        of disposition: Disposition, on pending: PendingEnvelope, isPaused: Bool, in lane: Lane, _ now: MonotonicTime
     ) -> Disposition.LaneEffect {
         if disposition.mayRefuseCredential {
-            // Neither a success nor a failure of the lane: a probe that ends so is followed by another one.
-            let isRefused = lane.refusedSubscriptions.refused(pending.token, isProven: pending.origin.isProven)
-            return isRefused ? .trip : .none
+            // The server answers, so it is no failure of the lane.
+            let isRefused = lane.refusedSubscriptions.refused(
+                pending.token, isProven: pending.origin.isProven, now: now)
+            return isRefused ? .trip : .success
         }
         guard disposition.token == .paused else {
             if disposition.token == .accepted { lane.refusedSubscriptions.accepted() }
@@ -217,7 +218,8 @@ extension DeliveryCore {
             disposition.lane = .failure
         }
         disposition.lane = Self.laneEffect(
-            of: disposition, on: pending, isPaused: pauses.remaining(pending.token, now: clock) != nil, in: lane)
+            of: disposition, on: pending, isPaused: pauses.remaining(pending.token, now: clock) != nil, in: lane,
+            clock)
         let before = lane.breaker.state
         lane.breaker.record(
             disposition, retryAfter: result.retryAfter, wasProbe: wasProbe, now: clock, random: draw())

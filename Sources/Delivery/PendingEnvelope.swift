@@ -198,7 +198,6 @@ final class PendingEnvelope: @unchecked Sendable {
         guard isInMemory || reply.acceptsQueued else {
             return actions.append(.tell(reply, lastRefusal, .notContacted))
         }
-        if !isInMemory, row != nil { actions.append(.tellParked(reply)) }
         if firstReply == nil { firstReply = reply } else { otherReplies.append(reply) }
     }
 
@@ -210,12 +209,16 @@ final class PendingEnvelope: @unchecked Sendable {
         for reply in replies where reply.acceptsQueued { actions.append(.tell(reply, Outcome(.queued), .notContacted)) }
     }
 
-    /// Reports that the envelope has to wait in the spool: to senders that do not accept QUEUED by `refusal`.
+    /// Reports `refusal` to senders that do not accept QUEUED, because the envelope has to wait in the spool.
     func rejectUnqueued(with refusal: Outcome, _ actions: inout Deque<DeliveryAction>) {
         lastRefusal = refusal
         for reply in replies where !reply.acceptsQueued { actions.append(.tell(reply, refusal, contact)) }
         if firstReply?.acceptsQueued == false { firstReply = nil }
         otherReplies.removeAll { !$0.acceptsQueued }
+    }
+
+    /// Reports that the envelope waits in the spool, because nothing can be delivered now.
+    func tellParked(_ actions: inout Deque<DeliveryAction>) {
         for reply in replies { actions.append(.tellParked(reply)) }
     }
 

@@ -56,9 +56,11 @@ extension SocketAddress {
 /// nobody waits any longer is cancelled; and the addresses that a host had last serve while its lookup fails. Bounded.
 /// Loop only.
 final class NameLookups {
-    /// How many names are looked up at a time: those that the operator chose, and those that strangers chose. libevent asks
-    /// for 64 at a time, and lets the rest wait.
-    static let (maximumConfigured, maximumForeign) = (64, 48)
+    /// How many names are looked up at a time: those that the operator chose, and those that strangers chose. libevent makes
+    /// two requests for each, of which 64 are in flight at a time.
+    static let (maximumConfigured, maximumForeign) = (32, 30)
+    /// How long a caller waits for a host whose last addresses are known: so that there is time left to dial them.
+    private static let patience = Duration.seconds(3)
     /// How many callers wait at a time.
     private static let maximumCallers = 4096
     /// How many names have their last addresses remembered.
@@ -94,6 +96,8 @@ final class NameLookups {
     var resolver: Resolver?
     private var names: [String: Name] = [:]
     private var callerCount = 0
+    /// How many callers wait.
+    var waitingCount: Int { callerCount }
     private var lastCaller: UInt64 = 0
     private var lastGood: [String: [SocketAddress]] = [:]
 
@@ -122,7 +126,8 @@ final class NameLookups {
         }
         lastCaller += 1
         callerCount += 1
-        let timer = Timer(on: loop, after: max(.zero, time)) { [unowned self, number = lastCaller] in
+        let patience = lastGood[host] == nil ? time : min(time / 2, Self.patience)
+        let timer = Timer(on: loop, after: max(.zero, patience)) { [unowned self, number = lastCaller] in
             leave(host, number)
         }
         let caller = Caller(continuation: continuation, timer: timer)
@@ -158,6 +163,8 @@ final class NameLookups {
         guard names[lookup.host]?.lookup === lookup, let name = names.removeValue(forKey: lookup.host) else { return }
         callerCount -= name.callers.count
         let answer: Answer
+        // The host is gone, and so are its addresses.
+        if code == EAI_NONAME { lastGood[lookup.host] = nil }
         if addresses.isEmpty {
             answer = self.answer(
                 for: lookup.host, or: code != 0 ? String(cString: evutil_gai_strerror(code)) : "no address")

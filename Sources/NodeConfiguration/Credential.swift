@@ -64,7 +64,8 @@ extension Configuration {
     /// Also where the path only leads through it: the node could make what it writes there a link to any file.
     package func isInState(_ file: String) -> Bool {
         let state = Self.canonical(state)
-        return Self.directories(of: file).contains { directory in
+        // The file itself may be a link.
+        return (Self.directories(of: file) + Self.directories(of: Self.canonical(file))).contains { directory in
             let path = Self.canonical(directory)
             return path == state || path.hasPrefix("\(state)/")
         }

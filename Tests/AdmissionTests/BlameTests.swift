@@ -153,6 +153,11 @@ import Time
         #expect(again.reason == .proofRequired && again.refusal?.puzzle != nil)
         harness.pass(.seconds(1800))
         #expect(harness.submit(envelope, proof: proof).reason == .proofRequired)
+        // A new proof for the same envelope pays.
+        var other = try #require(proof)
+        let puzzle = harness.admission.puzzle(at: harness.now)
+        repeat { other.nonce += 1 } while !puzzle.isValid(other, for: envelope.digest)
+        #expect(harness.submit(envelope, proof: other).isAdmitted)
     }
 
     @Test func `spent proofs are kept for two seeds and bounded`() {

@@ -33,7 +33,8 @@ import Time
     private func withServer(
         _ lines: [String] = [], _ body: @Sendable (RedisServer, isolated LoopDomain) async throws -> Void
     ) async throws {
-        let server = try RedisServer(lines)
+        // While a slow disk takes the data of the second before, Redis writes nothing to its file, and a kill loses that.
+        let server = try RedisServer(["appendfsync always"] + lines)
         try await server.start()
         try await LoopDomain(loop).run { domain in try await body(server, domain) }
         await server.stop()

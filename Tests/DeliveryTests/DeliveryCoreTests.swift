@@ -270,10 +270,6 @@ import Testing
         }
         #expect(model.breaker(of: android) == .open)
         model.advance(.seconds(72))
-        // A stranger's subscription as the probe says nothing: the next envelope is the next probe.
-        try model.submit(Draft(device: 20, number: 20))
-        model.answer(.subscriptionRefused)
-        #expect(model.breaker(of: android) == .open || model.breaker(of: android) == .halfOpen)
         let probe = try model.submit(Draft(device: 25, number: 25), from: Origin(circuit: .tor(3), isProven: true))
         model.answer(.delivered)
         #expect(model.kind(of: probe) == .delivered && model.breaker(of: android) == .closed)
@@ -574,7 +570,7 @@ import Testing
         #expect(model.parked == 1)
     }
 
-    @Test func `a stored envelope that has to wait is reported at once, and so is its resend`() throws {
+    @Test func `a stored envelope that has to wait is reported at once`() throws {
         let model = makeModel()
         try model.openSpool()
         let first = try store(1...1, in: model)[0]
@@ -584,9 +580,6 @@ import Testing
         // The breaker is open.
         let second = try store(2...2, in: model)[0]
         #expect(model.isQueued(second) && model.parkedReplies.last == UInt64(second))
-        let resend = try model.submit(Draft(number: 2), acceptsQueued: true)
-        model.runSpool()
-        #expect(model.isQueued(resend) && model.parkedReplies.last == UInt64(resend))
         #expect(model.kind(of: second) == nil)
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import TNP
 
 /// The proofs of work that have paid for an envelope or a request with a final outcome. Each is remembered for as long as
 /// its seed is good, also after the replay window has forgotten the envelope, and pays for nothing else (PROTOCOL §5).
@@ -18,9 +19,9 @@ struct SpentProofs: Sendable {
     /// The number of proofs remembered.
     var count: Int { current.count + previous.count }
 
-    /// Identifies what a proof is for: the first bytes of a digest, which nobody can choose.
-    static func name(of digest: Digest256) -> UInt64 {
-        digest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    /// Identifies a proof and what it is for. Nobody can choose the digest, so nobody can spend another's proof.
+    static func name(of proof: Proof, for digest: Digest256) -> UInt64 {
+        digest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } ^ (proof.nonce &* 0x9E37_79B9_7F4A_7C15)
     }
 
     func contains(_ name: UInt64) -> Bool { current.contains(name) || previous.contains(name) }

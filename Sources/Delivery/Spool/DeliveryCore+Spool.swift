@@ -135,6 +135,7 @@ extension DeliveryCore {
         guard let row = pending.row else { return }
         let hadReply = pending.originalReply != nil
         pending.rejectUnqueued(with: refusal, &actions)
+        if pending.heldBy != nil || delay >= Self.longestInMemory { pending.tellParked(&actions) }
         if hadReply, pending.originalReply == nil {
             // With its submission, the envelope's claim has ended; nobody else reports its outcome.
             pending.isClaimed = false

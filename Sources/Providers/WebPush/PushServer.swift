@@ -151,6 +151,7 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
 
     private func use(_ state: State) {
         self.state = state
+        mayHaveChanged = false
         let all = waiting
         waiting = []
         inFlight -= all.count

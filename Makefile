@@ -150,7 +150,7 @@ test: packages-test clients
 # simulation, OnionBalance, Prosody, Prometheus, desktops in Java.
 test-all: packages-test-all clients
 	$(SWIFT) build --build-tests
-	$(SWIFT) build $(OPTIMISED)
+	$(SWIFT) build $(OPTIMISED) --product tocsin
 	Tests/run all
 	$(MAKE) simulate-kept
 

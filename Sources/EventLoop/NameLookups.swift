@@ -229,7 +229,7 @@ final class NameLookups {
         return addresses
     }
 
-    /// Unchecked: only kept, and released on the loop.
+    /// Keeps a DNS client until a later job of the loop. Unchecked: the loop made the client, and alone releases it.
     private struct Held: @unchecked Sendable {
         let resolver: Resolver
 

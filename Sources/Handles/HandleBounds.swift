@@ -5,7 +5,7 @@ import TNP
 /// Bounds how many handles stand for one phone (PROTOCOL §11), so that nobody fills a node's store with handles of a few
 /// phones. What one owner does costs no other owner a confirmed handle; of the unconfirmed handles, whose owners have
 /// proved nothing, the oldest yields. Counts what one run of the node has seen. Bounded: when too many phones are
-/// counted, it starts anew.
+/// counted, it forgets all counts.
 package struct HandleBounds {
     /// The most unconfirmed handles of a phone, and the most handles of a phone that a run confirms for one owner.
     package static let (maximumUnconfirmed, maximumConfirmed) = (8, 8)

@@ -170,7 +170,7 @@ package struct IngressSession {
             }
             if decoder.isWithinFrame { frameSince = frameSince ?? now }
         } catch {
-            // Neither an outdated sender nor one for whom there is no room is hostile.
+            // A sender may be outdated, or the node may have no room for its site: that is no violation.
             if error.code != .version, error.code != .busy { requests.violations += 1 }
             end(with: GoAway(phase == .proxyLine ? bypassedTor(error) : error), &effects)
         }

@@ -11,6 +11,6 @@ package enum BuildInfo {
     ///   - version: the version as `tocsin --version` prints it.
     ///   - registry: a registry whose catalogue contains ``family``.
     package static func register(_ version: String, in registry: PrometheusRegistry) {
-        registry.registerCallback(family.name, [("version", version)]) { 1 }
+        registry.registerCallback(family, [version]) { 1 }
     }
 }

@@ -37,12 +37,8 @@ package struct MetricFamily: Sendable, Equatable {
         self.maximumSeries = maximumSeries
     }
 
-    /// Returns the values in the order of ``labels``, or `nil` if `dimensions` has other labels or a value that is too long.
-    func values(of dimensions: [(String, String)]) -> [String]? {
-        // With equal counts, finding each label below implies that none is missing and none occurs twice.
-        guard dimensions.count == labels.count else { return nil }
-        let values = labels.compactMap { label in dimensions.first { $0.0 == label }?.1 }
-        let isValid = values.count == labels.count && values.allSatisfy { $0.utf8.count <= Self.maximumValueLength }
-        return isValid ? values : nil
+    /// Whether these may be the values of ``labels``.
+    func accepts(_ values: [String]) -> Bool {
+        values.count == labels.count && values.allSatisfy { $0.utf8.count <= Self.maximumValueLength }
     }
 }

@@ -6,26 +6,30 @@ import Glibc
 /// that cannot be read.
 package enum ProcessCollector {
     /// The entries of these metrics in the catalogue.
-    package static let families = [
-        MetricFamily("process_cpu_seconds_total", .counter, help: "Total user and system CPU time spent in seconds."),
-        MetricFamily("process_resident_memory_bytes", .gauge, help: "Resident memory size in bytes."),
-        MetricFamily("process_open_fds", .gauge, help: "Number of open file descriptors."),
-        MetricFamily("process_max_fds", .gauge, help: "Maximum number of open file descriptors."),
-        MetricFamily(
-            "process_start_time_seconds", .gauge, help: "Start time of the process since unix epoch in seconds."),
-    ]
+    package static let families = [cpu, memory, openDescriptors, maximumDescriptors, startTime]
+
+    private static let cpu = MetricFamily(
+        "process_cpu_seconds_total", .counter, help: "Total user and system CPU time spent in seconds.")
+    private static let memory = MetricFamily(
+        "process_resident_memory_bytes", .gauge, help: "Resident memory size in bytes.")
+    private static let openDescriptors = MetricFamily(
+        "process_open_fds", .gauge, help: "Number of open file descriptors.")
+    private static let maximumDescriptors = MetricFamily(
+        "process_max_fds", .gauge, help: "Maximum number of open file descriptors.")
+    private static let startTime = MetricFamily(
+        "process_start_time_seconds", .gauge, help: "Start time of the process since unix epoch in seconds.")
 
     /// Registers the metrics.
     /// - Parameter registry: a registry whose catalogue contains ``families``.
     package static func register(in registry: PrometheusRegistry) {
         let pageSize = Double(sysconf(Int32(_SC_PAGESIZE)))
-        registry.registerCallback("process_cpu_seconds_total") { seconds(of: CLOCK_PROCESS_CPUTIME_ID) }
-        registry.registerCallback("process_resident_memory_bytes") { residentPages.map { $0 * pageSize } }
-        registry.registerCallback("process_open_fds") { openFiles.map { Double($0) } }
-        registry.registerCallback("process_max_fds") { fileLimit }
+        registry.registerCallback(cpu) { seconds(of: CLOCK_PROCESS_CPUTIME_ID) }
+        registry.registerCallback(memory) { residentPages.map { $0 * pageSize } }
+        registry.registerCallback(openDescriptors) { openFiles.map { Double($0) } }
+        registry.registerCallback(maximumDescriptors) { fileLimit }
         // The process registers its metrics as soon as it has started.
         let start = seconds(of: CLOCK_REALTIME)
-        registry.registerCallback("process_start_time_seconds") { start }
+        registry.registerCallback(startTime) { start }
     }
 
     private static var residentPages: Double? {

@@ -14,7 +14,7 @@ package final class PrometheusRegistry {
         case name
         /// The catalogue declares the metric with another kind.
         case kind
-        /// The catalogue declares the metric with other labels, or a label's value is too long.
+        /// There are not as many values as the family has labels, or one is too long.
         case labels
         /// The family already has its maximum of series.
         case series
@@ -54,7 +54,7 @@ package final class PrometheusRegistry {
         tables = (catalogue + [Self.dropped]).map { FamilyTable(family: $0) }
         numbers = Dictionary(uniqueKeysWithValues: tables.enumerated().map { ($1.family.name, $0) })
         for reason in DropReason.allCases {
-            drops[reason] = counter(Self.dropped.name, [("reason", reason.rawValue)])
+            drops[reason] = counter(Self.dropped, [reason.rawValue])
         }
     }
 
@@ -63,21 +63,22 @@ package final class PrometheusRegistry {
 
     // MARK: Series
 
-    /// Returns a counter of the catalogue. If there is none with this name and these labels, or no room for it, the
-    /// counter counts, but is not written; the same holds for ``gauge(_:_:)`` and ``histogram(_:_:)``.
-    package func counter(_ name: String, _ labels: [(String, String)] = []) -> Counter {
-        series(name, labels) { $0 == .counter ? Counter() : nil } ?? Counter()
+    /// Returns a counter of a family of the catalogue. If the catalogue does not contain the family, or has no room for
+    /// another series, the counter counts, but is not written; the same holds for ``gauge(_:_:)`` and ``histogram(_:_:)``.
+    /// - Parameter values: the values of the family's labels, in their order.
+    package func counter(_ family: MetricFamily, _ values: [String] = []) -> Counter {
+        series(family, values) { $0 == .counter ? Counter() : nil } ?? Counter()
     }
 
     /// Returns a gauge of the catalogue.
-    package func gauge(_ name: String, _ labels: [(String, String)] = []) -> Gauge {
-        series(name, labels) { $0 == .gauge ? Gauge() : nil } ?? Gauge()
+    package func gauge(_ family: MetricFamily, _ values: [String] = []) -> Gauge {
+        series(family, values) { $0 == .gauge ? Gauge() : nil } ?? Gauge()
     }
 
     /// Returns a histogram of the catalogue.
-    package func histogram(_ name: String, _ labels: [(String, String)] = []) -> Histogram {
+    package func histogram(_ family: MetricFamily, _ values: [String] = []) -> Histogram {
         let invalid = drops[.value] ?? Counter()
-        return series(name, labels) { kind -> Histogram? in
+        return series(family, values) { kind -> Histogram? in
             guard case .histogram(let buckets) = kind else { return nil }
             return Histogram(bounds: buckets, invalid: invalid)
         } ?? Histogram(bounds: [], invalid: invalid)
@@ -85,8 +86,8 @@ package final class PrometheusRegistry {
 
     /// Registers a closure that supplies the value of a counter or gauge whenever it is read.
     /// - Parameter fetch: returns the value, or `nil` if it is not available; must return quickly.
-    func registerCallback(_ name: String, _ labels: [(String, String)] = [], fetch: @escaping () -> Double?) {
-        let _: Callback? = series(name, labels) { kind -> Callback? in
+    func registerCallback(_ family: MetricFamily, _ values: [String] = [], fetch: @escaping () -> Double?) {
+        let _: Callback? = series(family, values) { kind -> Callback? in
             if case .histogram = kind { nil } else { Callback(fetch) }
         }
     }
@@ -99,14 +100,13 @@ package final class PrometheusRegistry {
         }
     }
 
-    /// Returns the series with these labels, creating it if necessary; counts a drop and returns `nil` if there is none.
+    /// Returns the series with these values of its labels, creating it if necessary; counts a drop and returns `nil` if there is none.
     /// - Parameter make: creates the series, or returns `nil` if the family has another kind.
     private func series<Wanted: Series>(
-        _ name: String, _ labels: [(String, String)], make: (MetricFamily.Kind) -> Wanted?
+        _ family: MetricFamily, _ values: [String], make: (MetricFamily.Kind) -> Wanted?
     ) -> Wanted? {
-        guard let number = numbers[name] else { return drop(.name) }
-        let family = tables[number].family
-        guard let values = family.values(of: labels) else { return drop(.labels) }
+        guard let number = numbers[family.name] else { return drop(.name) }
+        guard family.accepts(values) else { return drop(.labels) }
         if let known = tables[number].series[values] { return (known as? Wanted) ?? drop(.kind) }
         guard let new = make(family.kind) else { return drop(.kind) }
         guard tables[number].series.count < family.maximumSeries else { return drop(.series) }

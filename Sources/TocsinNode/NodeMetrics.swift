@@ -17,102 +17,20 @@ final class NodeMetrics {
     static let catalogue = families + ProcessCollector.families
 
     private static let families: [MetricFamily] = [
-        .init(
-            "tocsin_envelopes_total", .counter,
-            help: "Final outcomes of notifications; door is spool if an earlier process accepted them.",
-            labels: ["door", "app", "magic", "outcome"], maximumSeries: maximumRoutes * 15),
-        .init(
-            "tocsin_provider_results_total", .counter, help: "Answers of push services to attempts.",
-            labels: ["app", "provider", "environment", "reason"], maximumSeries: maximumRoutes * 40),
-        .init(
-            "tocsin_refusals_total", .counter, help: "Submissions rejected at admission, by reason.",
-            labels: ["door", "reason"], maximumSeries: 100),
-        .init("tocsin_abuse_blocks_total", .counter, help: "Times that a circuit was blocked for abuse."),
-        .init(
-            "tocsin_http_responses_total", .counter, help: "Responses of the HTTP API.", labels: ["status"],
-            maximumSeries: 30),
-        .init(
-            "tocsin_stage_duration_seconds", .histogram(buckets: durations),
-            help: "Time that a notification spends in a stage.", labels: ["stage"], maximumSeries: 4),
-        .init(
-            "tocsin_provider_duration_seconds", .histogram(buckets: durations),
-            help: "Time until the push service answers.", labels: ["app", "provider", "environment"],
-            maximumSeries: maximumRoutes),
-        .init("tocsin_connections", .gauge, help: "Connections of senders.", labels: ["door"], maximumSeries: 2),
-        .init("tocsin_circuits", .gauge, help: "Circuits in the circuit table."),
-        .init("tocsin_in_flight", .gauge, help: "Notifications in memory without a final outcome."),
-        .route("tocsin_queue_depth", "Notifications queued for a push service."),
-        .route("tocsin_queue_oldest_seconds", "Age of the oldest notification in the queue."),
-        .init("tocsin_spool_envelopes", .gauge, help: "Notifications in the spool."),
-        .init("tocsin_spool_bytes", .gauge, help: "Bytes of the spool that notifications and outcomes use."),
-        .init("tocsin_spool_refusals_total", .counter, help: "Failures of the spool to store or load notifications."),
-        .init("tocsin_spool_unreadable", .gauge, help: "Rows of the spool that could not be read and were dropped."),
-        .init(
-            "tocsin_breaker_state", .gauge,
-            help: "1 for the state of the push service's circuit breaker: closed, open or half-open (probing).",
-            labels: ["app", "magic", "state"], maximumSeries: maximumRoutes * 3),
-        .route(
-            "tocsin_refusal_wave", "1 during a surge of token refusals: the environment or the topic must be wrong."),
-        .init(
-            "tocsin_puzzle_effort", .gauge, help: "Required proof of work in expected hashes; 0: none.",
-            labels: ["asked_of"], maximumSeries: 2),
-        .init(
-            "tocsin_device_tokens", .gauge, help: "Device tokens in the table, by standing.", labels: ["standing"],
-            maximumSeries: 3),
-        .init("tocsin_handles", .gauge, help: "Registered handles; none if the node keeps no handles."),
-        .init(
-            "tocsin_apns_token_age_seconds", .gauge, help: "Age of the APNs provider token.", labels: ["app"],
-            maximumSeries: maximumApps),
-        .init(
-            "tocsin_credential_expiry_timestamp_seconds", .gauge, help: "Expiry of a credential.",
-            labels: ["app", "kind"], maximumSeries: maximumApps * 2),
-        .init(
-            "tocsin_upstream_connections", .gauge, help: "Connections to an upstream node.", labels: ["app", "node"],
-            maximumSeries: maximumApps * 8),
-        .init(
-            "tocsin_upstream_reachable", .gauge,
-            help:
-                "0 if the last connection to the upstream node failed less than 30 minutes ago and it has not answered since; else 1.",
-            labels: ["app", "node"], maximumSeries: maximumApps * 8),
-        .init(
-            "tocsin_upstream_puzzle_effort", .gauge,
-            help: "Effort in the upstream node's last WELCOME, in expected hashes.",
-            labels: ["app", "node"], maximumSeries: maximumApps * 8),
-        .init("tocsin_cluster_engine_available", .gauge, help: "1 while the node can use the engine of its cluster."),
-        .init(
-            "tocsin_cluster_engine_round_trip_seconds", .gauge,
-            help: "Time between the node's last sign of life to the engine and its reply."),
-        .init(
-            "tocsin_cluster_clock_offset_seconds", .gauge, help: "The engine's clock minus the node's."),
-        .init(
-            "tocsin_cluster_nodes", .gauge, help: "Nodes of the cluster in the last day, by whether they live.",
-            labels: ["state"], maximumSeries: 2),
-        .init(
-            "tocsin_cluster_decisions_total", .counter,
-            help: "Submissions by who decided: all nodes together (engine), or the node alone (node).", labels: ["by"],
-            maximumSeries: 2),
-        .init("tocsin_canary_success", .gauge, help: "1 if the canary rang the operator's phone last time."),
-        .init(
-            "tocsin_canary_last_success_timestamp_seconds", .gauge,
-            help: "When the canary last rang the operator's phone; the node's start before the first time."),
-        .init("tocsin_canary_interval_seconds", .gauge, help: "Time between two notifications of the canary."),
-        .init("tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1."),
-        .init(
-            "tocsin_tor_descriptor_published", .gauge,
-            help: "1 while the onion's descriptor is published; without a label for the first onion.",
-            labels: ["onion"], maximumSeries: 17),
-        .init("tocsin_tor_restarts_total", .counter, help: "Restarts of the node's own tor."),
-        .init("tocsin_key_holder_losses_total", .counter, help: "Key holders that ended or did not answer."),
-        .init(
-            "tocsin_sandbox_refused_calls_total", .counter,
-            help: "System calls of the node and its tor that the sandbox refused."),
+        .envelopes, .providerResults, .refusals, .abuseBlocks, .httpResponses, .stageDuration,
+        .providerDuration, .connections, .circuits, .inFlight, .queueDepth, .queueOldest, .spoolEnvelopes,
+        .spoolBytes, .spoolRefusals, .spoolUnreadable, .breakerState, .refusalWave, .puzzleEffort,
+        .deviceTokens, .handles, .apnsTokenAge, .credentialExpiry, .upstreamConnections, .upstreamReachable,
+        .upstreamPuzzleEffort, .clusterEngineAvailable, .clusterEngineRoundTrip, .clusterClockOffset,
+        .clusterNodes, .clusterDecisions, .canarySuccess, .canaryLastSuccess, .canaryInterval,
+        .torBootstrapRatio, .torDescriptorPublished, .torRestarts, .keyHolderLosses, .sandboxRefusedCalls,
         BuildInfo.family,
     ]
 
-    private static let maximumApps = 85
+    fileprivate static let maximumApps = 85
     fileprivate static let maximumRoutes = 3 * maximumApps
     /// Bucket bounds in seconds: from a decision in memory to the longest wait for an answer.
-    private static let durations = [
+    fileprivate static let durations = [
         0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60,
     ]
 
@@ -138,16 +56,16 @@ final class NodeMetrics {
         let oldest: Gauge
 
         /// - Parameter provider: the labels of the route's push service.
-        init(_ route: Route, _ provider: [(String, String)], _ registry: PrometheusRegistry) {
+        init(_ route: Route, _ provider: [String], _ registry: PrometheusRegistry) {
             let labels = NodeMetrics.labels(route)
-            duration = registry.histogram("tocsin_provider_duration_seconds", provider)
+            duration = registry.histogram(.providerDuration, provider)
             breaker = Dictionary(
                 uniqueKeysWithValues: Breaker.State.allCases.map {
-                    ($0, registry.gauge("tocsin_breaker_state", labels + [("state", $0.rawValue)]))
+                    ($0, registry.gauge(.breakerState, labels + [$0.rawValue]))
                 })
-            surge = registry.gauge("tocsin_refusal_wave", labels)
-            depth = registry.gauge("tocsin_queue_depth", labels)
-            oldest = registry.gauge("tocsin_queue_oldest_seconds", labels)
+            surge = registry.gauge(.refusalWave, labels)
+            depth = registry.gauge(.queueDepth, labels)
+            oldest = registry.gauge(.queueOldest, labels)
         }
 
         func remove(from registry: PrometheusRegistry) {
@@ -200,26 +118,26 @@ final class NodeMetrics {
         ProcessCollector.register(in: registry)
         BuildInfo.register(Version.current, in: registry)
         func durations(in stage: Stage) -> Histogram {
-            registry.histogram("tocsin_stage_duration_seconds", [("stage", stage.rawValue)])
+            registry.histogram(.stageDuration, [stage.rawValue])
         }
         ingressDurations = durations(in: .ingress)
         admissionDurations = durations(in: .admission)
         queueDurations = durations(in: .queue)
         providerDurations = durations(in: .provider)
-        abuseBlocks = registry.counter("tocsin_abuse_blocks_total")
-        spoolFailures = registry.counter("tocsin_spool_refusals_total")
+        abuseBlocks = registry.counter(.abuseBlocks)
+        spoolFailures = registry.counter(.spoolRefusals)
         // These gauges are 0 from the start.
-        for name in ["circuits", "in_flight", "spool_envelopes", "spool_bytes", "spool_unreadable"] {
-            set("tocsin_\(name)", 0)
+        for family in [MetricFamily.circuits, .inFlight, .spoolEnvelopes, .spoolBytes, .spoolUnreadable] {
+            set(family, 0)
         }
-        for door in ["tnp", "http"] { set("tocsin_connections", 0, [("door", door)]) }
-        for target in ["all", "unproven"] { set("tocsin_puzzle_effort", 0, [("asked_of", target)]) }
-        for standing in ["proven", "unknown", "dead"] { set("tocsin_device_tokens", 0, [("standing", standing)]) }
+        for door in ["tnp", "http"] { set(.connections, 0, [door]) }
+        for target in ["all", "unproven"] { set(.puzzleEffort, 0, [target]) }
+        for standing in ["proven", "unknown", "dead"] { set(.deviceTokens, 0, [standing]) }
     }
 
     /// Sets a gauge that changes at most once a second, so that looking it up costs little.
-    private func set(_ name: String, _ value: some BinaryInteger, _ labels: [(String, String)] = []) {
-        registry.gauge(name, labels).set(value)
+    private func set(_ family: MetricFamily, _ value: some BinaryInteger, _ values: [String] = []) {
+        registry.gauge(family, values).set(value)
     }
 
     private var stages: [Stage: Histogram] {
@@ -246,7 +164,7 @@ final class NodeMetrics {
         case .breaker(let route, let state, _): show(state, of: route)
         case .tokenRefusalSurge(let route, let isActive): metrics(of: route).surge.set(isActive ? 1 : 0)
         case .spoolRefused: spoolFailures.increment()
-        case .spoolUnreadable(let count): set("tocsin_spool_unreadable", count)
+        case .spoolUnreadable(let count): set(.spoolUnreadable, count)
         }
     }
 
@@ -254,7 +172,7 @@ final class NodeMetrics {
     func count(_ attempt: EndedAttempt, _ result: AttemptResult) {
         let metrics = metrics(of: attempt.route)
         metrics.answers.value(result.answer) { answer in
-            registry.counter("tocsin_provider_results_total", provider(of: attempt.route) + [("reason", answer)])
+            registry.counter(.providerResults, provider(of: attempt.route) + [answer])
         }.increment()
         record(attempt.waited, in: .queue)
         record(attempt.took, in: .provider)
@@ -267,8 +185,8 @@ final class NodeMetrics {
         if protocolName != "spool" { history.count(outcome.kind, at: UnixTime.now) }
         envelopes.value(EnvelopeKey(protocolName: protocolName, route: route, kind: outcome.kind)) { key in
             registry.counter(
-                "tocsin_envelopes_total",
-                [("door", key.protocolName)] + Self.labels(key.route) + [("outcome", key.kind.name)])
+                .envelopes,
+                [key.protocolName] + Self.labels(key.route) + [key.kind.name])
         }.increment()
     }
 
@@ -277,14 +195,14 @@ final class NodeMetrics {
         guard let reason = refusal.outcome?.reason else { return }
         refusals.value(
             RefusalKey(protocolName: protocolName, reason: reason),
-            orInsert: registry.counter("tocsin_refusals_total", [("door", protocolName), ("reason", reason.name)])
+            orInsert: registry.counter(.refusals, [protocolName, reason.name])
         ).increment()
     }
 
     /// Counts a response of the HTTP API.
     func responded(_ status: Int) {
         responses.value(
-            status, orInsert: registry.counter("tocsin_http_responses_total", [("status", "\(status)")])
+            status, orInsert: registry.counter(.httpResponses, ["\(status)"])
         ).increment()
     }
 
@@ -305,49 +223,49 @@ final class NodeMetrics {
 
     /// Updates the metrics of admission.
     func show(_ efforts: (all: UInt32, unproven: UInt32), known: Admission.Counts) {
-        set("tocsin_puzzle_effort", efforts.all, [("asked_of", "all")])
-        set("tocsin_puzzle_effort", efforts.unproven, [("asked_of", "unproven")])
-        set("tocsin_device_tokens", known.proven, [("standing", "proven")])
-        set("tocsin_device_tokens", known.unproven, [("standing", "unknown")])
-        set("tocsin_device_tokens", known.dead, [("standing", "dead")])
-        set("tocsin_circuits", known.circuits)
+        set(.puzzleEffort, efforts.all, ["all"])
+        set(.puzzleEffort, efforts.unproven, ["unproven"])
+        set(.deviceTokens, known.proven, ["proven"])
+        set(.deviceTokens, known.unproven, ["unknown"])
+        set(.deviceTokens, known.dead, ["dead"])
+        set(.circuits, known.circuits)
     }
 
     /// Updates the number of handles.
-    func show(handles: Int) { set("tocsin_handles", handles) }
+    func show(handles: Int) { set(.handles, handles) }
 
     /// Updates the metrics of the node's own tor, which a node without one does not have.
     func show(_ status: TorStatus) {
-        registry.gauge("tocsin_tor_bootstrap_ratio").set(Double(status.bootstrap) / 100)
-        set("tocsin_tor_descriptor_published", status.isReachable ? 1 : 0, [("onion", "")])
+        registry.gauge(.torBootstrapRatio).set(Double(status.bootstrap) / 100)
+        set(.torDescriptorPublished, status.isReachable ? 1 : 0, [""])
         for onion in status.onions {
             let isPublished = status.phase == .running && onion.descriptor == .published
-            set("tocsin_tor_descriptor_published", isPublished ? 1 : 0, [("onion", "\(onion.name)")])
+            set(.torDescriptorPublished, isPublished ? 1 : 0, ["\(onion.name)"])
         }
-        let restarts = registry.counter("tocsin_tor_restarts_total")
+        let restarts = registry.counter(.torRestarts)
         restarts.increment(by: status.restarts - restarts.count)
     }
 
     /// Counts a key holder that has ended or does not answer.
-    func countLostKeyHolder() { registry.counter("tocsin_key_holder_losses_total").increment() }
+    func countLostKeyHolder() { registry.counter(.keyHolderLosses).increment() }
 
     /// Counts a system call that the sandbox has refused.
-    func countRefusedCall() { registry.counter("tocsin_sandbox_refused_calls_total").increment() }
+    func countRefusedCall() { registry.counter(.sandboxRefusedCalls).increment() }
 
     /// Sets the metric of a credential's expiry, Unix time in seconds.
     func show(expiry: Int64, of app: String, kind: String) {
-        let labels = [("app", app), ("kind", kind)]
-        expiries.value(app, orInsert: registry.gauge("tocsin_credential_expiry_timestamp_seconds", labels)).set(expiry)
+        let labels = [app, kind]
+        expiries.value(app, orInsert: registry.gauge(.credentialExpiry, labels)).set(expiry)
     }
 
     /// Updates the metrics that change every second.
     /// - Parameter tokenAges: the ages of Apple's provider tokens, in seconds, by app.
     func show(_ statistics: DispatchStatistics, connections: (tnp: Int, http: Int), tokenAges: [String: Int64]) {
-        set("tocsin_connections", connections.tnp, [("door", "tnp")])
-        set("tocsin_connections", connections.http, [("door", "http")])
-        set("tocsin_in_flight", statistics.inFlight)
-        set("tocsin_spool_envelopes", statistics.stored?.envelopes ?? 0)
-        set("tocsin_spool_bytes", statistics.stored?.bytes ?? 0)
+        set(.connections, connections.tnp, ["tnp"])
+        set(.connections, connections.http, ["http"])
+        set(.inFlight, statistics.inFlight)
+        set(.spoolEnvelopes, statistics.stored?.envelopes ?? 0)
+        set(.spoolBytes, statistics.stored?.bytes ?? 0)
         for lane in statistics.lanes {
             let metrics = metrics(of: lane.route)
             if lane.route.magic == .web { show(lane.breaker, of: lane.route) }
@@ -355,8 +273,8 @@ final class NodeMetrics {
             metrics.oldest.set(lane.oldest.components.seconds)
         }
         for (app, age) in tokenAges {
-            let labels = [("app", app)]
-            self.tokenAges.value(app, orInsert: registry.gauge("tocsin_apns_token_age_seconds", labels)).set(age)
+            let labels = [app]
+            self.tokenAges.value(app, orInsert: registry.gauge(.apnsTokenAge, labels)).set(age)
         }
         let now = UnixTime.now
         if recent.isDue(at: now) { recent.add(sample(at: now)) }
@@ -413,34 +331,34 @@ final class NodeMetrics {
     func decided(alone: Bool) { (alone ? decisions.node : decisions.engine).increment() }
 
     private lazy var decisions = (
-        engine: registry.counter("tocsin_cluster_decisions_total", [("by", "engine")]),
-        node: registry.counter("tocsin_cluster_decisions_total", [("by", "node")])
+        engine: registry.counter(.clusterDecisions, ["engine"]),
+        node: registry.counter(.clusterDecisions, ["node"])
     )
 
     /// Updates the state of the cluster.
     func show(_ engine: Engine.Status) {
-        set("tocsin_cluster_engine_available", engine.isAvailable ? 1 : 0)
+        set(.clusterEngineAvailable, engine.isAvailable ? 1 : 0)
         if let roundTrip = engine.roundTrip {
-            registry.gauge("tocsin_cluster_engine_round_trip_seconds").set(roundTrip / .seconds(1))
+            registry.gauge(.clusterEngineRoundTrip).set(roundTrip / .seconds(1))
         }
         if let offset = engine.clockOffset {
-            registry.gauge("tocsin_cluster_clock_offset_seconds").set(offset / .seconds(1))
+            registry.gauge(.clusterClockOffset).set(offset / .seconds(1))
         }
         let living = engine.members.count(where: \.isAlive)
-        set("tocsin_cluster_nodes", living, [("state", "alive")])
-        set("tocsin_cluster_nodes", engine.members.count - living, [("state", "absent")])
+        set(.clusterNodes, living, ["alive"])
+        set(.clusterNodes, engine.members.count - living, ["absent"])
     }
 
     /// Shows the state of the upstream nodes; removes the series of those that are gone.
     func show(_ nodes: [(app: String, node: Relay.Status)]) {
         guard !nodes.isEmpty || !upstreams.isEmpty else { return }
-        let names = ["connections", "reachable", "puzzle_effort"].map { "tocsin_upstream_\($0)" }
+        let families: [MetricFamily] = [.upstreamConnections, .upstreamReachable, .upstreamPuzzleEffort]
         var gone = Set(upstreams.keys)
         for (app, node) in nodes {
             let key = UpstreamKey(app: app, node: "\(node.node)")
             gone.remove(key)
-            let labels = [("app", app), ("node", key.node)]
-            let gauges = upstreams.value(key, orInsert: names.map { registry.gauge($0, labels) })
+            let labels = [app, key.node]
+            let gauges = upstreams.value(key, orInsert: families.map { registry.gauge($0, labels) })
             gauges[0].set(node.connections)
             gauges[1].set(node.isReachable(at: .now) == false ? 0 : 1)
             gauges[2].set(node.welcome?.welcome.puzzle.effort ?? 0)
@@ -457,18 +375,18 @@ final class NodeMetrics {
             canaryGauges = [:]
             return
         }
-        setCanary("interval_seconds", Int64(canary.interval))
-        setCanary("last_success_timestamp_seconds", start)
+        setCanary(.canaryInterval, Int64(canary.interval))
+        setCanary(.canaryLastSuccess, start)
     }
 
     /// Shows a result of the canary.
     func show(canary result: Canary.Result, lastSuccess: Int64) {
-        setCanary("success", result.isDelivered ? 1 : 0)
-        setCanary("last_success_timestamp_seconds", lastSuccess)
+        setCanary(.canarySuccess, result.isDelivered ? 1 : 0)
+        setCanary(.canaryLastSuccess, lastSuccess)
     }
 
-    private func setCanary(_ name: String, _ value: Int64) {
-        canaryGauges.value(name, orInsert: registry.gauge("tocsin_canary_\(name)")).set(value)
+    private func setCanary(_ family: MetricFamily, _ value: Int64) {
+        canaryGauges.value(family.name, orInsert: registry.gauge(family)).set(value)
     }
 
     // MARK: Adding and removing series
@@ -498,16 +416,14 @@ final class NodeMetrics {
         }
     }
 
-    private static func labels(_ route: Route) -> [(String, String)] {
-        [("app", route.app), ("magic", route.magic.rawValue)]
-    }
+    private static func labels(_ route: Route) -> [String] { [route.app, route.magic.rawValue] }
 
-    /// The labels of an app's push service in one environment.
-    private func provider(of route: Route) -> [(String, String)] {
-        [
-            ("app", route.app),
-            ("provider", relayed.contains(route) ? "upstream" : route.magic.provider),
-            ("environment", route.magic == .iOSDev ? "development" : "production"),
+    /// The labels of an app's push service in one environment: app, provider, environment. No two routes have the same.
+    private func provider(of route: Route) -> [String] {
+        let provider = route.magic.provider
+        return [
+            route.app, relayed.contains(route) ? "upstream-\(provider)" : provider,
+            route.magic == .iOSDev ? "development" : "production",
         ]
     }
 }
@@ -528,4 +444,110 @@ extension MetricFamily {
     fileprivate static func route(_ name: String, _ help: String) -> MetricFamily {
         MetricFamily(name, .gauge, help: help, labels: ["app", "magic"], maximumSeries: NodeMetrics.maximumRoutes)
     }
+
+    fileprivate static let envelopes = MetricFamily(
+        "tocsin_envelopes_total", .counter,
+        help: "Final outcomes of notifications; door is spool if an earlier process accepted them.",
+        labels: ["door", "app", "magic", "outcome"], maximumSeries: NodeMetrics.maximumRoutes * 15)
+    fileprivate static let providerResults = MetricFamily(
+        "tocsin_provider_results_total", .counter, help: "Answers of push services to attempts.",
+        labels: ["app", "provider", "environment", "reason"], maximumSeries: NodeMetrics.maximumRoutes * 40)
+    fileprivate static let refusals = MetricFamily(
+        "tocsin_refusals_total", .counter, help: "Submissions rejected at admission, by reason.",
+        labels: ["door", "reason"], maximumSeries: 100)
+    fileprivate static let abuseBlocks = MetricFamily(
+        "tocsin_abuse_blocks_total", .counter, help: "Times that a circuit was blocked for abuse.")
+    fileprivate static let httpResponses = MetricFamily(
+        "tocsin_http_responses_total", .counter, help: "Responses of the HTTP API.", labels: ["status"],
+        maximumSeries: 30)
+    fileprivate static let stageDuration = MetricFamily(
+        "tocsin_stage_duration_seconds", .histogram(buckets: NodeMetrics.durations),
+        help: "Time that a notification spends in a stage.", labels: ["stage"], maximumSeries: 4)
+    fileprivate static let providerDuration = MetricFamily(
+        "tocsin_provider_duration_seconds", .histogram(buckets: NodeMetrics.durations),
+        help: "Time until the push service answers.", labels: ["app", "provider", "environment"],
+        maximumSeries: NodeMetrics.maximumRoutes)
+    fileprivate static let connections = MetricFamily(
+        "tocsin_connections", .gauge, help: "Connections of senders.", labels: ["door"], maximumSeries: 2)
+    fileprivate static let circuits = MetricFamily("tocsin_circuits", .gauge, help: "Circuits in the circuit table.")
+    fileprivate static let inFlight = MetricFamily(
+        "tocsin_in_flight", .gauge, help: "Notifications in memory without a final outcome.")
+    fileprivate static let queueDepth = MetricFamily.route(
+        "tocsin_queue_depth", "Notifications queued for a push service.")
+    fileprivate static let queueOldest = MetricFamily.route(
+        "tocsin_queue_oldest_seconds", "Age of the oldest notification in the queue.")
+    fileprivate static let spoolEnvelopes = MetricFamily(
+        "tocsin_spool_envelopes", .gauge, help: "Notifications in the spool.")
+    fileprivate static let spoolBytes = MetricFamily(
+        "tocsin_spool_bytes", .gauge, help: "Bytes of the spool that notifications and outcomes use.")
+    fileprivate static let spoolRefusals = MetricFamily(
+        "tocsin_spool_refusals_total", .counter, help: "Failures of the spool to store or load notifications.")
+    fileprivate static let spoolUnreadable = MetricFamily(
+        "tocsin_spool_unreadable", .gauge, help: "Rows of the spool that could not be read and were dropped.")
+    fileprivate static let breakerState = MetricFamily(
+        "tocsin_breaker_state", .gauge,
+        help: "1 for the state of the push service's circuit breaker: closed, open or half-open (probing).",
+        labels: ["app", "magic", "state"], maximumSeries: NodeMetrics.maximumRoutes * 3)
+    fileprivate static let refusalWave = MetricFamily.route(
+        "tocsin_refusal_wave", "1 during a surge of token refusals: the environment or the topic must be wrong.")
+    fileprivate static let puzzleEffort = MetricFamily(
+        "tocsin_puzzle_effort", .gauge, help: "Required proof of work in expected hashes; 0: none.",
+        labels: ["asked_of"], maximumSeries: 2)
+    fileprivate static let deviceTokens = MetricFamily(
+        "tocsin_device_tokens", .gauge, help: "Device tokens in the table, by standing.", labels: ["standing"],
+        maximumSeries: 3)
+    fileprivate static let handles = MetricFamily(
+        "tocsin_handles", .gauge, help: "Registered handles; none if the node keeps no handles.")
+    fileprivate static let apnsTokenAge = MetricFamily(
+        "tocsin_apns_token_age_seconds", .gauge, help: "Age of the APNs provider token.", labels: ["app"],
+        maximumSeries: NodeMetrics.maximumApps)
+    fileprivate static let credentialExpiry = MetricFamily(
+        "tocsin_credential_expiry_timestamp_seconds", .gauge, help: "Expiry of a credential.",
+        labels: ["app", "kind"], maximumSeries: NodeMetrics.maximumApps * 2)
+    fileprivate static let upstreamConnections = MetricFamily(
+        "tocsin_upstream_connections", .gauge, help: "Connections to an upstream node.", labels: ["app", "node"],
+        maximumSeries: NodeMetrics.maximumApps * 8)
+    fileprivate static let upstreamReachable = MetricFamily(
+        "tocsin_upstream_reachable", .gauge,
+        help:
+            "0 if the last connection to the upstream node failed less than 30 minutes ago and it has not answered since; else 1.",
+        labels: ["app", "node"], maximumSeries: NodeMetrics.maximumApps * 8)
+    fileprivate static let upstreamPuzzleEffort = MetricFamily(
+        "tocsin_upstream_puzzle_effort", .gauge,
+        help: "Effort in the upstream node's last WELCOME, in expected hashes.",
+        labels: ["app", "node"], maximumSeries: NodeMetrics.maximumApps * 8)
+    fileprivate static let clusterEngineAvailable = MetricFamily(
+        "tocsin_cluster_engine_available", .gauge, help: "1 while the node can use the engine of its cluster.")
+    fileprivate static let clusterEngineRoundTrip = MetricFamily(
+        "tocsin_cluster_engine_round_trip_seconds", .gauge,
+        help: "Time between the node's last sign of life to the engine and its reply.")
+    fileprivate static let clusterClockOffset = MetricFamily(
+        "tocsin_cluster_clock_offset_seconds", .gauge, help: "The engine's clock minus the node's.")
+    fileprivate static let clusterNodes = MetricFamily(
+        "tocsin_cluster_nodes", .gauge, help: "Nodes of the cluster in the last day, by whether they live.",
+        labels: ["state"], maximumSeries: 2)
+    fileprivate static let clusterDecisions = MetricFamily(
+        "tocsin_cluster_decisions_total", .counter,
+        help: "Submissions by who decided: all nodes together (engine), or the node alone (node).", labels: ["by"],
+        maximumSeries: 2)
+    fileprivate static let canarySuccess = MetricFamily(
+        "tocsin_canary_success", .gauge, help: "1 if the canary rang the operator's phone last time.")
+    fileprivate static let canaryLastSuccess = MetricFamily(
+        "tocsin_canary_last_success_timestamp_seconds", .gauge,
+        help: "When the canary last rang the operator's phone; the node's start before the first time.")
+    fileprivate static let canaryInterval = MetricFamily(
+        "tocsin_canary_interval_seconds", .gauge, help: "Time between two notifications of the canary.")
+    fileprivate static let torBootstrapRatio = MetricFamily(
+        "tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1.")
+    fileprivate static let torDescriptorPublished = MetricFamily(
+        "tocsin_tor_descriptor_published", .gauge,
+        help: "1 while the onion's descriptor is published; without a label for the first onion.",
+        labels: ["onion"], maximumSeries: 17)
+    fileprivate static let torRestarts = MetricFamily(
+        "tocsin_tor_restarts_total", .counter, help: "Restarts of the node's own tor.")
+    fileprivate static let keyHolderLosses = MetricFamily(
+        "tocsin_key_holder_losses_total", .counter, help: "Key holders that ended or did not answer.")
+    fileprivate static let sandboxRefusedCalls = MetricFamily(
+        "tocsin_sandbox_refused_calls_total", .counter,
+        help: "System calls of the node and its tor that the sandbox refused.")
 }

@@ -19,9 +19,9 @@ import Testing
             MetricFamily("a", .gauge, help: "First letter."),
             MetricFamily("c", .gauge, help: "Has no series."),
         ])
-        registry.gauge("a").set(-1.5)
+        registry.gauge(.named("a", in: registry)).set(-1.5)
         for (app, kind, amount) in [("x", "2", 3), ("x", "10", 2), ("a", "9", 1)] {
-            registry.counter("b_total", [("kind", kind), ("app", app)])
+            registry.counter(.named("b_total", in: registry), [app, kind])
                 .increment(by: amount)
         }
         #expect(
@@ -42,7 +42,7 @@ import Testing
         let registry = PrometheusRegistry([
             MetricFamily("wait_seconds", .histogram(buckets: [0.005, 0.5, 1]), help: "Waiting.", labels: ["stage"])
         ])
-        let timer = registry.histogram("wait_seconds", [("stage", "queue")])
+        let timer = registry.histogram(.named("wait_seconds", in: registry), ["queue"])
         // The second value equals a bound and belongs to the bucket below it.
         for milliseconds in [1, 5, 250, 750, 2000, 4000] { timer.record(.milliseconds(milliseconds)) }
         #expect(
@@ -63,7 +63,7 @@ import Testing
         let registry = PrometheusRegistry([
             MetricFamily("a", .gauge, help: "One \\ two \"three\"\nfour.", labels: ["path"])
         ])
-        registry.gauge("a", [("path", "C:\\new \"é\"\r\n{x=1,y}")]).set(1)
+        registry.gauge(.named("a", in: registry), ["C:\\new \"é\"\r\n{x=1,y}"]).set(1)
         #expect(
             text(registry) == #"""
                 # HELP a One \\ two "three"\nfour.
@@ -122,7 +122,7 @@ import Testing
                     (0..<generator.below(4)).map { _ in characters[generator.below(characters.count)] }.joined()
                 }
                 let amount = generator.below(1000)
-                registry.counter("a_total", [("x", values[0]), ("y", values[1])])
+                registry.counter(.named("a_total", in: registry), values)
                     .increment(by: amount)
                 expected[values, default: 0] += Double(amount)
             }

@@ -19,23 +19,23 @@ import Testing
     // MARK: Recording
 
     @Test func `the same label and dimensions give the same series`() {
-        for _ in 0..<2 { registry.counter("sent_total", [("app", "a")]).increment(by: 2) }
+        for _ in 0..<2 { registry.counter(.named("sent_total", in: registry), ["a"]).increment(by: 2) }
         #expect(registry.value("sent_total", labels: ["app": "a"]) == 4)
         #expect(dropped().isEmpty)
     }
 
     @Test func `a gauge has its latest value`() {
-        registry.gauge("open").set(8.5)
+        registry.gauge(.named("open", in: registry)).set(8.5)
         #expect(registry.value("open") == 8.5)
-        registry.gauge("open").set(3)
+        registry.gauge(.named("open", in: registry)).set(3)
         #expect(registry.value("open") == 3)
         #expect(dropped().isEmpty)
     }
 
     @Test func `a histogram has the durations in seconds`() throws {
-        let timer = registry.histogram("wait_seconds")
+        let timer = registry.histogram(.named("wait_seconds", in: registry))
         timer.record(.milliseconds(1500))
-        registry.histogram("wait_seconds").record(.seconds(3))
+        registry.histogram(.named("wait_seconds", in: registry)).record(.seconds(3))
         let histogram = try #require(registry.snapshot("wait_seconds"))
         #expect(histogram.counts == [0, 1, 1])
         #expect(histogram.sum == 4.5)
@@ -45,19 +45,19 @@ import Testing
 
     @Test func `a removed series frees its slot`() {
         for number in 0..<100 {
-            let counter = registry.counter("sent_total", [("app", "\(number)")])
+            let counter = registry.counter(.named("sent_total", in: registry), ["\(number)"])
             counter.increment()
             #expect(registry.sum("sent_total") == 1)
             registry.remove(counter)
             // A handle of the old series may still count without effect, and cannot remove the new series.
             counter.increment()
-            let again = registry.counter("sent_total", [("app", "\(number)")])
+            let again = registry.counter(.named("sent_total", in: registry), ["\(number)"])
             registry.remove(counter)
             #expect(registry.sums("sent_total", by: "app") == ["\(number)": 0])
             registry.remove(again)
         }
-        registry.remove(registry.gauge("open"))
-        registry.remove(registry.histogram("wait_seconds"))
+        registry.remove(registry.gauge(.named("open", in: registry)))
+        registry.remove(registry.histogram(.named("wait_seconds", in: registry)))
         #expect(registry.value("open") == nil)
         #expect(registry.snapshot("wait_seconds") == nil)
         #expect(dropped().isEmpty)
@@ -66,51 +66,48 @@ import Testing
     // MARK: Dropped samples
 
     @Test func `a metric outside the catalogue is dropped and counted`() {
-        registry.counter("lost_total").increment()
-        registry.gauge("lost").set(1)
-        registry.registerCallback("lost") { 1 }
+        registry.counter(.named("lost_total", in: registry)).increment()
+        registry.gauge(.named("lost", in: registry)).set(1)
+        registry.registerCallback(.named("lost", in: registry)) { 1 }
         #expect(dropped() == ["name": 3])
         #expect(registry.value("lost_total") == nil)
     }
 
     @Test func `a metric of another kind is dropped and counted`() {
-        registry.gauge("sent_total", [("app", "a")]).set(1)
-        registry.counter("open").increment()
-        registry.histogram("open").record(.seconds(1))
-        registry.gauge("wait_seconds").set(1)
-        registry.registerCallback("wait_seconds") { 1 }
+        registry.gauge(.named("sent_total", in: registry), ["a"]).set(1)
+        registry.counter(.named("open", in: registry)).increment()
+        registry.histogram(.named("open", in: registry)).record(.seconds(1))
+        registry.gauge(.named("wait_seconds", in: registry)).set(1)
+        registry.registerCallback(.named("wait_seconds", in: registry)) { 1 }
         #expect(dropped() == ["kind": 5])
         #expect(registry.sum("sent_total") == 0)
         #expect(registry.value("open") == nil)
         #expect(registry.snapshot("wait_seconds") == nil)
     }
 
-    @Test(arguments: [
-        [], [("magic", "a")], [("app", "a"), ("magic", "b")], [("app", "a"), ("app", "b")],
-        [("app", String(repeating: "é", count: 129))],
-    ])
-    func `a metric with wrong labels or an overlong value is dropped and counted`(labels: [(String, String)]) {
-        registry.counter("sent_total", labels).increment()
+    @Test(arguments: [[], ["a", "b"], [String(repeating: "é", count: 129)]])
+    func `a metric with too few or many values, or an overlong one, is dropped and counted`(values: [String]) {
+        registry.counter(.named("sent_total", in: registry), values).increment()
         #expect(dropped() == ["labels": 1])
         #expect(registry.sum("sent_total") == 0)
     }
 
     @Test func `the number of series never exceeds the catalogue's maximum`() {
         for number in 0..<1000 {
-            registry.counter("sent_total", [("app", "\(number)")]).increment()
+            registry.counter(.named("sent_total", in: registry), ["\(number)"]).increment()
         }
-        registry.registerCallback("sent_total", [("app", "late")]) { 1 }
+        registry.registerCallback(.named("sent_total", in: registry), ["late"]) { 1 }
         #expect(registry.sums("sent_total", by: "app") == ["0": 1, "1": 1, "2": 1])
         #expect(dropped() == ["series": 998])
         // Existing series still count.
-        registry.counter("sent_total", [("app", "2")]).increment()
+        registry.counter(.named("sent_total", in: registry), ["2"]).increment()
         #expect(registry.value("sent_total", labels: ["app": "2"]) == 2)
     }
 
     @Test func `a negative amount counts as 0, and a negative duration is dropped and counted`() throws {
-        registry.counter("sent_total", [("app", "a")]).increment(by: -1)
+        registry.counter(.named("sent_total", in: registry), ["a"]).increment(by: -1)
         for duration in [Duration.seconds(-1), .nanoseconds(-1), .zero] {
-            registry.histogram("wait_seconds").record(duration)
+            registry.histogram(.named("wait_seconds", in: registry)).record(duration)
         }
         #expect(registry.value("sent_total", labels: ["app": "a"]) == 0)
         #expect(try #require(registry.snapshot("wait_seconds")).counts == [1, 0, 0])
@@ -129,9 +126,9 @@ import Testing
     // MARK: Callbacks
 
     @Test func `a callback is evaluated when its figure is read`() {
-        let gauge = registry.gauge("open")
+        let gauge = registry.gauge(.named("open", in: registry))
         gauge.set(5)
-        registry.registerCallback("sent_total", [("app", "a")]) { [unowned registry] in
+        registry.registerCallback(.named("sent_total", in: registry), ["a"]) { [unowned registry] in
             registry.value("open").map { $0 * 2 }
         }
         #expect(registry.value("sent_total", labels: ["app": "a"]) == 10)
@@ -141,11 +138,11 @@ import Testing
     }
 
     @Test func `a callback that returns nil is not written`() {
-        registry.registerCallback("open") { nil }
+        registry.registerCallback(.named("open", in: registry)) { nil }
         #expect(registry.value("open") == nil)
         #expect(!String(decoding: registry.expose(), as: UTF8.self).contains("open"))
         // A sample for a series with a callback is dropped.
-        registry.gauge("open").set(5)
+        registry.gauge(.named("open", in: registry)).set(5)
         #expect(registry.value("open") == nil)
         #expect(dropped() == ["kind": 1])
     }

@@ -51,14 +51,14 @@ import Testing
         ProcessCollector.register(in: registry)
         BuildInfo.register("1.0.0-beta+4 \"x\"", in: registry)
         for app in ["", "a", "\\", "\"", "\n", "{}", "🔔", "é"] {
-            registry.counter("tocsin_sent_total", [("app", app)]).increment()
-            let timer = registry.histogram("tocsin_wait_seconds", [("app", app), ("stage", "queue")])
+            registry.counter(.named("tocsin_sent_total", in: registry), [app]).increment()
+            let timer = registry.histogram(.named("tocsin_wait_seconds", in: registry), [app, "queue"])
             for exponent in 0..<18 {
                 timer.record(.nanoseconds(Int64(repeatElement(10, count: exponent).reduce(1, *))))
             }
         }
         for number: Double in [0, -1, 0.1, 1e300, .leastNonzeroMagnitude, .infinity, -.infinity, .nan] {
-            registry.gauge("tocsin_temperature_celsius", [("at", "\(number)")]).set(number)
+            registry.gauge(.named("tocsin_temperature_celsius", in: registry), ["\(number)"]).set(number)
         }
         let text = registry.expose()
         guard let result = try check(text) else { return }

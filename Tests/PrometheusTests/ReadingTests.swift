@@ -15,11 +15,11 @@ import Testing
 
     init() {
         for (app, outcome, amount) in [("a", "ok", 1), ("a", "lost", 2), ("b", "ok", 4)] {
-            registry.counter("sent_total", [("app", app), ("outcome", outcome)])
+            registry.counter(.named("sent_total", in: registry), [app, outcome])
                 .increment(by: amount)
         }
         for (stage, seconds) in [("one", 1), ("two", 2), ("two", 2), ("two", 9)] {
-            registry.histogram("wait_seconds", [("stage", stage)]).record(.seconds(seconds))
+            registry.histogram(.named("wait_seconds", in: registry), [stage]).record(.seconds(seconds))
         }
     }
 

@@ -2,6 +2,13 @@
 
 @testable import Prometheus
 
+extension MetricFamily {
+    /// The values in the order of ``labels``; `nil` if these are other labels.
+    fileprivate func values(of dimensions: [String: String]) -> [String]? {
+        Set(dimensions.keys) == Set(labels) ? labels.compactMap { dimensions[$0] } : nil
+    }
+}
+
 /// Reads the registry by the names of its metrics. A name that is not in the catalogue has no series.
 extension PrometheusRegistry {
     /// Returns the value of a counter or gauge.
@@ -10,7 +17,7 @@ extension PrometheusRegistry {
     ///   - labels: all labels of the family, with their values.
     /// - Returns: `nil` if there is no such series.
     package func value(_ name: String, labels: [String: String] = [:]) -> Double? {
-        guard let table = table(name), let values = table.family.values(of: labels.map { ($0, $1) }),
+        guard let table = table(name), let values = table.family.values(of: labels),
             case .number(let value)? = table.series[values]?.reading
         else { return nil }
         return value

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import EventLoop
 import Prometheus
-import Providers
 import TNP
 import TestSupport
 import Testing
+import Time
 
 @testable import Admission
+@testable import Cluster
 @testable import Delivery
+@testable import NodeConfiguration
+@testable import Providers
 @testable import TocsinNode
+@testable import Tor
 
 @Suite(.tags(.sockets)) struct NodeMetricsTests {
     private let registry = PrometheusRegistry(NodeMetrics.catalogue)
@@ -137,6 +142,53 @@ import Testing
         }
         expectNoneDropped()
         #expect(registry.sum("tocsin_envelopes_total") == 0)
+    }
+
+    @Test func `routes of one app at an upstream node have series of their own`() {
+        let metrics = NodeMetrics(registry)
+        let phones = [Magic.iOS, .iOSDev, .android].map { Route(app: "bisq", magic: $0) }
+        metrics.relayed = Set(phones)
+        for (index, route) in phones.enumerated() {
+            for _ in 0...index { countAttempt(route, in: metrics) }
+        }
+        let name = "tocsin_provider_results_total"
+        #expect(registry.sums(name, by: "provider") == ["upstream-apns": 3, "upstream-fcm": 3])
+        metrics.forget(phones[0])
+        #expect(registry.sums(name, by: "provider") == ["upstream-apns": 2, "upstream-fcm": 3])
+        countAttempt(phones[2], in: metrics)
+        #expect(registry.sum(name, where: ["provider": "upstream-fcm"]) == 4)
+        expectNoneDropped()
+    }
+
+    @Test func `all families of the catalogue are written, with their own labels`() {
+        let metrics = NodeMetrics(registry)
+        metrics.count(.serving(route))
+        metrics.count(.spoolUnreadable(1))
+        metrics.count(.spoolRefused("full"))
+        metrics.count(.tokenRefusalSurge(route, isActive: true))
+        countAttempt(route, in: metrics)
+        metrics.answered(.delivered(), of: route, at: "tnp")
+        metrics.refused(Refusal(.gone(since: nil)), at: "http")
+        metrics.responded(200)
+        metrics.countAbuse()
+        for stage in NodeMetrics.Stage.allCases { metrics.record(.seconds(1), in: stage) }
+        metrics.show((all: 0, unproven: 1), known: Admission.Counts(proven: 0, unproven: 0, dead: 0, circuits: 0))
+        metrics.show(handles: 1)
+        metrics.show(expiry: 1, of: "bisq", kind: "APNs certificate")
+        metrics.show(Self.idle, connections: (tnp: 0, http: 0), tokenAges: ["bisq": 2])
+        metrics.show([(app: "bisq", node: Relay.Status(node: .tcp(host: "localhost", port: 7077)))])
+        metrics.show(
+            Engine.Status(since: .now, roundTrip: .seconds(1), clockOffset: .seconds(1)))
+        metrics.decided(alone: true)
+        metrics.decided(alone: false)
+        metrics.show(canary: Configuration.Canary(phoneFile: "phone", interval: 60), since: 1)
+        metrics.show(canary: Canary.Result(time: 1, isDelivered: true, text: ""), lastSuccess: 1)
+        metrics.show(TorStatus())
+        metrics.countLostKeyHolder()
+        metrics.countRefusedCall()
+        expectNoneDropped()
+        let text = String(decoding: metrics.exposition, as: UTF8.self)
+        for family in NodeMetrics.catalogue { #expect(text.contains("# TYPE \(family.name) "), "\(family.name)") }
     }
 
     @Test func `a removed certificate or token is no longer shown`() {

@@ -401,7 +401,7 @@ import TocsinClient
         let labels = "{app=\"bisq\",node=\"\(upstream.socket)\"}"
         #expect(metrics.contains("tocsin_upstream_connections\(labels) 1\n"))
         #expect(metrics.contains("tocsin_upstream_reachable\(labels) 1\n"))
-        #expect(metrics.contains("provider=\"upstream\""))
+        #expect(metrics.contains("provider=\"upstream-apns\""))
         #expect(await upstream.stopNode())
         let refused = try await client.submit(try home.envelope(for: phone), timeout: .seconds(60))
         #expect(refused.kind == .retry)

@@ -400,6 +400,13 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         searches[request] = (task, ticket)
     }
 
+    /// Takes a submission back, for another node.
+    package func withdraw(_ request: UInt32) -> PendingSubmission? {
+        session.endSearch(for: request, now: .now)
+        stopSolving(request)
+        return session.remove(request)
+    }
+
     /// Cancels the search for a request's proof.
     package func stopSolving(_ request: UInt32) {
         guard let (task, ticket) = searches.removeValue(forKey: request) else { return }

@@ -129,6 +129,9 @@ package struct SenderSession {
     /// The requests that are not in flight, oldest first.
     package var waiting: [UInt32] { queue }
 
+    /// The requests that the node does not owe an answer to on this connection, oldest first.
+    package var notInFlight: [UInt32] { requests.filter { !sent.contains($0) } }
+
     /// QUEUED, if the node has stored this submission.
     package func stored(_ request: UInt32) -> Outcome? { stored[request] }
 
@@ -463,7 +466,8 @@ extension SenderSession {
             || (search.puzzle.seed != puzzle.seed && search.puzzle.seed != previousSeed)
     }
 
-    private mutating func endSearch(for request: UInt32, now: MonotonicTime) {
+    /// Counts the time of a search that ends without a proof, or with one.
+    mutating func endSearch(for request: UInt32, now: MonotonicTime) {
         guard let search = searches.removeValue(forKey: request) else { return }
         pending[request]?.workLeft -= now - search.started
     }

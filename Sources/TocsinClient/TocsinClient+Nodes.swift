@@ -10,36 +10,65 @@ extension TocsinClient {
     /// The shortest wait before the client obeys a node's RETRY.
     private static let shortestRetry = Duration.milliseconds(250)
 
-    /// Gives a submission to the first usable node that has not refused it.
-    func assign(_ waiter: Waiter) {
+    /// What is to be done with a submission.
+    private enum Choice {
+        case give(to: Link)
+        case end(Result<Outcome, any Error>)
+        /// No node is usable, but one may be later.
+        case wait
+    }
+
+    /// Chooses the first usable node that has not refused the submission.
+    private func choice(for waiter: Waiter) -> Choice {
         let links = waiter.channel.links
         for link in links { link.access.node.revive(now: .now) }
         let excluded = waiter.refusedBy.union(waiter.excluded)
         let candidates = links.filter { !waiter.excluded.contains($0.index) }
         if let index = NodeState.choose(links.map(\.access.node), excluding: excluded) {
-            guard let submission = waiter.submission else { return }
-            let request = links[index].access.session.add(submission)
-            links[index].waiters[request] = waiter
-            waiter.submission = nil
-            waiter.place = (links[index], request)
+            return .give(to: links[index])
         } else if let refusal = waiter.refusal, !waiter.refusedBy.isEmpty {
-            finish(waiter, .success(refusal))
+            return .end(.success(refusal))
         } else if let failure = links[0].failure, candidates.allSatisfy({ $0.access.node.state == .refused }) {
-            finish(waiter, .failure(failure))
+            return .end(.failure(failure))
         } else {
-            waiter.channel.unassigned.append(waiter)
+            return .wait
         }
     }
 
-    /// Assigns the submissions that found no usable node.
+    /// Gives a submission that no node has to a node, or ends it.
+    func assign(_ waiter: Waiter) {
+        switch choice(for: waiter) {
+        case .give(let link):
+            guard let submission = waiter.submission else { return }
+            let request = link.access.session.add(submission)
+            link.waiters[request] = waiter
+            waiter.submission = nil
+            waiter.place = (link, request)
+        case .end(let result): finish(waiter, result)
+        case .wait: waiter.channel.unassigned.append(waiter)
+        }
+    }
+
+    /// Assigns the submissions that found no usable node, also those that stayed with a node that is down.
     func assignWaiting(_ channel: Channel) {
         let waiting = channel.unassigned
         channel.unassigned = []
         for waiter in waiting { assign(waiter) }
+        for link in channel.links where link.access.node.state == .down {
+            give(link.access.session.notInFlight, from: link)
+        }
     }
 
-    /// Moves submissions from a link to other nodes. What the node has stored stays with it.
+    /// Moves submissions from a link to other nodes.
     func move(_ requests: [UInt32], from link: Link) {
+        give(requests, from: link)
+        assignWaiting(link.channel)
+        for other in link.channel.links where other !== link { other.access.wake() }
+    }
+
+    /// Gives submissions of a link to other nodes. What the node has stored stays with it; so does, with the search for its
+    /// proof, what no other node can take now.
+    private func give(_ requests: [UInt32], from link: Link) {
         for request in requests {
             guard let waiter = link.waiters[request] else { continue }
             if let queued = waiter.queued ?? link.access.session.stored(request) {
@@ -47,13 +76,12 @@ extension TocsinClient {
                 if link.access.node.state == .refused { finish(waiter, .success(queued)) }
                 continue
             }
+            if case .wait = choice(for: waiter) { continue }
             link.waiters[request] = nil
-            waiter.submission = link.access.session.remove(request)
+            waiter.submission = link.access.withdraw(request)
             waiter.place = nil
             assign(waiter)
         }
-        assignWaiting(link.channel)
-        for other in link.channel.links where other !== link { other.access.wake() }
     }
 
     /// Handles a node's answer, and decides what follows a RETRY.

@@ -33,8 +33,15 @@ SEED = bytes(range(16))
 DEVICE_TOKEN = "conformance-token-of-a-phone-that-is-an-android"
 
 
+LARGEST_EFFORT = 2**32 - 1
+
+
 class Mismatch(Exception):
     """The client did something else than the transcript says."""
+
+
+class Luck(Mismatch):
+    """The client has found a proof of :data:`LARGEST_EFFORT`, which takes luck: the transcript is played again."""
 
 
 def frame(kind: int, payload: bytes) -> bytes:
@@ -149,7 +156,7 @@ class Connection:
             try:
                 await self.perform(step)
             except Mismatch as mismatch:
-                raise Mismatch(f"at {json.dumps(step)}: {mismatch}") from None
+                raise type(mismatch)(f"at {json.dumps(step)}: {mismatch}") from None
 
     async def perform(self, step: dict) -> None:
         limit = step.get("within", STEP_TIME)
@@ -243,8 +250,11 @@ class Connection:
             if "sent nothing" in str(mismatch):
                 return
             raise
-        which = f" {Submit(payload).identifier}" if name == "SUBMIT" else ""
-        raise Mismatch(f"the client sent {name}{which}")
+        if name != "SUBMIT":
+            raise Mismatch(f"the client sent {name}")
+        submit = Submit(payload)
+        is_luck = self.effort == LARGEST_EFFORT and submit.has_proof(self.seed, self.effort)
+        raise (Luck if is_luck else Mismatch)(f"the client sent SUBMIT {submit.identifier}")
 
     async def serve(self, step: dict) -> None:
         """Answers all submissions alike, until the client closes the connection or ``times`` are answered."""
@@ -468,8 +478,11 @@ async def run_all(transcripts: list[Path], command: list[str], jobs: int) -> int
         async with slots:
             started = time.monotonic()
             try:
+                with contextlib.suppress(Luck):
+                    await Run(json.loads(path.read_text()), command).play()
+                    return print(f"ok    {path.stem}  {time.monotonic() - started:.1f} s", flush=True)
                 await Run(json.loads(path.read_text()), command).play()
-                text, mark = "", "ok  "
+                text, mark = " (a proof was found by luck at first)", "ok  "
             except (Mismatch, KeyError, ValueError, StopIteration) as error:
                 text, mark = f"\n       {type(error).__name__}: {error}", "FAIL"
                 failures += 1

@@ -90,8 +90,9 @@ class Channel:
         if self._ticker is None:
             self._tick()
 
-    def _assign(self, waiter: Waiter) -> None:
-        """Gives a submission to the first usable node that has not refused it."""
+    def _choice(self, waiter: Waiter) -> Link | Outcome | errors.SubmissionError | None:
+        """The first usable node that has not refused the submission, or how the submission ends; ``None`` if it waits until
+        a node is usable."""
         now = self.now()
         for link in self.links:
             link.node.revive(now)
@@ -99,36 +100,52 @@ class Channel:
         index = choose(states, waiter.refused_by | waiter.excluded)
         candidates = [node for number, node in enumerate(states) if number not in waiter.excluded]
         if index is not None:
-            waiter.link = self.links[index]
+            return self.links[index]
+        if waiter.refusal is not None and waiter.refused_by:
+            return waiter.refusal
+        return self.links[0].failure if all(node.state is State.REFUSED for node in candidates) else None
+
+    def _assign(self, waiter: Waiter) -> None:
+        """Gives a submission that no node has to a node, or ends it."""
+        choice = self._choice(waiter)
+        if isinstance(choice, Link):
+            waiter.link = choice
             waiter.resends = 0
-            waiter.link.session.add(waiter)
-        elif waiter.refusal is not None and waiter.refused_by:
-            self._finish(waiter, waiter.refusal)
-        elif all(node.state is State.REFUSED for node in candidates) and self.links[0].failure is not None:
-            self._finish(waiter, self.links[0].failure)
+            choice.session.add(waiter)
+        elif choice is not None:
+            self._finish(waiter, choice)
         else:
             waiter.link = None
             self._unassigned[waiter] = None
 
     def assign_waiting(self) -> None:
-        """Assigns the submissions that found no usable node."""
+        """Assigns the submissions that found no usable node, also those that stayed with a node that is down."""
         waiting, self._unassigned = self._unassigned, {}
         for waiter in waiting:
             self._assign(waiter)
+        for link in self.links:
+            if link.node.state is State.DOWN:
+                self._give(link, link.session.waiting)
 
     def move_entries(self, link: Link, only_waiting: bool = False) -> None:
-        """Moves the submissions of a link to other nodes. What the node has stored stays with it."""
-        for entry in link.session.waiting if only_waiting else link.session.entries:
-            assert isinstance(entry, Waiter)
-            if entry.queued is None:
-                link.session.remove(entry)
-                self._assign(entry)
-            elif link.node.state is State.REFUSED:
-                self._finish(entry, entry.queued)
+        """Moves the submissions of a link to other nodes."""
+        self._give(link, link.session.waiting if only_waiting else link.session.entries)
         self.assign_waiting()
         for other in self.links:
             if other is not link:
                 other.wake()
+
+    def _give(self, link: Link, entries: list[session.Entry]) -> None:
+        """Gives submissions of a link to other nodes. What the node has stored stays with it; so does, with the search for its
+        proof, what no other node can take now."""
+        for entry in entries:
+            assert isinstance(entry, Waiter)
+            if entry.queued is not None:
+                if link.node.state is State.REFUSED:
+                    self._finish(entry, entry.queued)
+            elif self._choice(entry) is not None:
+                link.session.remove(entry)
+                self._assign(entry)
 
     def answered(self, link: Link, waiter: Waiter, outcome: Outcome) -> None:
         """Takes a node's answer, and decides what follows a RETRY."""

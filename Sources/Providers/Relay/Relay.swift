@@ -330,10 +330,9 @@ package final class Relay: Provider, NodeLinkOwner, @unchecked Sendable {
             let failure = link.failure ?? .unreachable("the connection was closed")
             noteFailure(failure, of: link)
             for request in requests {
-                guard let submission = link.session.remove(request),
+                guard let submission = link.withdraw(request),
                     let handle = links[link.id]?.attempts.removeValue(forKey: request)
                 else { continue }
-                link.stopSolving(request)
                 exchanges[handle].tried.insert(link.id)
                 exchanges[handle].failure = failure
                 exchanges[handle].place = nil

@@ -101,49 +101,89 @@ final class Channel {
         }
     }
 
-    /** Gives a submission to the first usable node that has not refused it. */
-    private void assign(Entry entry) {
+    /** Where a submission goes, or how it ends. */
+    private sealed interface Choice {}
+
+    private record Give(Link link) implements Choice {}
+
+    private record End(Outcome outcome) implements Choice {}
+
+    private record Fail(SubmissionException error) implements Choice {}
+
+    /** No node is usable, but one may be later. */
+    private record Wait() implements Choice {}
+
+    /** Chooses the first usable node that has not refused the submission. */
+    private Choice choice(Entry entry) {
         long now = Loop.now();
         links.forEach(link -> link.node.revive(now));
         List<NodeState> states = links.stream().map(link -> link.node).toList();
         Set<Integer> excluded = new HashSet<>(entry.refusedBy);
         excluded.addAll(entry.excluded);
         OptionalInt index = NodeState.choose(states, excluded);
-        entry.link = null;
         if (index.isPresent()) {
-            entry.link = links.get(index.getAsInt());
-            entry.resends = 0;
-            entry.link.session.add(entry);
+            return new Give(links.get(index.getAsInt()));
         } else if (entry.refusal != null && !entry.refusedBy.isEmpty()) {
-            finish(entry, entry.refusal);
+            return new End(entry.refusal);
         } else if (links.stream()
                 .filter(link -> !entry.excluded.contains(link.index))
                 .allMatch(link -> link.node.state == NodeState.State.REFUSED)) {
-            fail(entry, links.get(0).failure());
+            return new Fail(links.get(0).failure());
+        }
+        return new Wait();
+    }
+
+    /** Gives a submission that no node has to a node, or ends it. */
+    private void assign(Entry entry) {
+        Choice choice = choice(entry);
+        entry.link = null;
+        if (choice instanceof Give give) {
+            entry.link = give.link();
+            entry.resends = 0;
+            entry.link.session.add(entry);
+        } else if (choice instanceof End end) {
+            finish(entry, end.outcome());
+        } else if (choice instanceof Fail failed) {
+            fail(entry, failed.error());
         } else {
             unassigned.add(entry);
         }
     }
 
-    /** Assigns the submissions that found no usable node. */
+    /** Assigns the submissions that found no usable node, also those that stayed with a node that is down. */
     void assignWaiting() {
         List<Entry> waiting = unassigned;
         unassigned = new ArrayList<>();
         waiting.forEach(this::assign);
-    }
-
-    /** Moves submissions of a link to other nodes. What the node has stored stays with it. */
-    void moveEntries(Link link, List<Entry> moved) {
-        for (Entry entry : moved) {
-            if (entry.queued == null) {
-                link.session.remove(entry);
-                assign(entry);
-            } else if (link.node.state == NodeState.State.REFUSED) {
-                finish(entry, entry.queued);
+        for (Link link : links) {
+            if (link.node.state == NodeState.State.DOWN) {
+                give(link, link.session.notInFlight());
             }
         }
+    }
+
+    /** Moves submissions of a link to other nodes. */
+    void moveEntries(Link link, List<Entry> moved) {
+        give(link, moved);
         assignWaiting();
         links.stream().filter(other -> other != link).forEach(Link::wake);
+    }
+
+    /**
+     * Gives submissions of a link to other nodes. What the node has stored stays with it; so does, with the search for its
+     * proof, what no other node can take now.
+     */
+    private void give(Link link, List<Entry> given) {
+        for (Entry entry : given) {
+            if (entry.queued != null) {
+                if (link.node.state == NodeState.State.REFUSED) {
+                    finish(entry, entry.queued);
+                }
+            } else if (!(choice(entry) instanceof Wait)) {
+                link.session.remove(entry);
+                assign(entry);
+            }
+        }
     }
 
     /** Takes a node's answer, and decides what follows a RETRY. */

@@ -123,6 +123,14 @@ final class Session {
         return queue.stream().map(pending::get).toList();
     }
 
+    /** The entries that the node does not owe an answer to on this connection, oldest first. */
+    List<Entry> notInFlight() {
+        return pending.entrySet().stream()
+                .filter(request -> !sent.contains(request.getKey()))
+                .map(Map.Entry::getValue)
+                .toList();
+    }
+
     boolean isEmpty() {
         return pending.isEmpty();
     }

@@ -52,7 +52,7 @@ package enum SharedRefusal: Sendable, Equatable {
 
 /// What a push service has said about a device token.
 package enum TokenEvent: Sendable, Equatable {
-    case accepted(at: UInt64, signer: UInt64, isUnsigned: Bool)
+    case accepted(at: UInt64, signer: UInt64, predecessor: UInt64, isUnsigned: Bool)
     case gone(since: UInt64)
     case bad
     case none
@@ -147,7 +147,9 @@ extension Admission {
         switch outcome.kind {
         case .delivered:
             let signer = binds && settings.senders != .off ? ticket.signer : 0
-            return .accepted(at: moment.milliseconds, signer: signer, isUnsigned: ticket.isUnsigned)
+            return .accepted(
+                at: moment.milliseconds, signer: signer, predecessor: ticket.predecessor,
+                isUnsigned: ticket.isUnsigned)
         case .gone: return .gone(since: outcome.goneSince ?? moment.milliseconds)
         case .rejected where outcome.reason == .badDeviceToken: return .bad
         case .rejected, .queued, .retry: return .none

@@ -27,6 +27,8 @@ package struct Admission: ~Copyable {
         let app: Int
         /// The keyed hash of the key that signed the submission; 0 if none.
         let signer: UInt64
+        /// The keyed hash of the earlier key whose binding the signer takes over; 0 if none.
+        let predecessor: UInt64
         /// Whether the submission is known to be unsigned.
         let isUnsigned: Bool
         /// Whether no push service has accepted the device token yet.
@@ -181,6 +183,11 @@ package struct Admission: ~Copyable {
             if !signature.isValid(for: digest) {
                 throw Refusal(.rejected(.senderKeyMismatch), goAway: charge(circuit, at: now))
             }
+            if access == nil, let succession = signature.succession,
+                !succession.isValid(to: signature.key, of: submission.envelope.phone)
+            {
+                throw Refusal(.rejected(.senderKeyMismatch), goAway: charge(circuit, at: now))
+            }
             if let access, !access.allows(signature.key) { throw Refusal(.rejected(.senderKeyMismatch)) }
         }
         return paid
@@ -194,7 +201,8 @@ package struct Admission: ~Copyable {
         let paid = try worth(of: request.proof, for: request.hash, circuit, now)
         try checkUnproven(
             Terms(
-                token: 0, appName: "", signer: 0, app: 0, isUnsigned: false, circuit: circuit, senderProtocol: .tnp,
+                token: 0, appName: "", signer: 0, predecessor: 0, app: 0, isUnsigned: false, circuit: circuit,
+                senderProtocol: .tnp,
                 effort: paid, hasProof: request.proof != nil, proof: 0), now)
         unproven.take(settings.unproven, now: now)
         guard circuit.site == nil else { return }
@@ -243,6 +251,8 @@ package struct Admission: ~Copyable {
         package let appName: String
         /// The keyed hash of the key that signed the submission; 0 if none counts.
         package let signer: UInt64
+        /// The keyed hash of the earlier key whose binding the signer takes over; 0 if none.
+        package let predecessor: UInt64
         let app: Int
         let isUnsigned: Bool
         let circuit: CircuitID
@@ -261,7 +271,8 @@ package struct Admission: ~Copyable {
     ) -> Terms {
         let token = hash(of: submission.envelope, app: app)
         return Terms(
-            token: token, appName: app, signer: signer(of: submission, by: access, to: token), app: index(of: app),
+            token: token, appName: app, signer: signer(of: submission, by: access, to: token),
+            predecessor: predecessor(of: submission, by: access, to: token), app: index(of: app),
             isUnsigned: submission.envelope.signature == nil && access == nil, circuit: circuit,
             senderProtocol: senderProtocol, effort: paid, hasProof: submission.proof != nil,
             proof: paid == 0
@@ -273,7 +284,7 @@ package struct Admission: ~Copyable {
         let now = moment.monotonic
         var record = tokens[terms.token] ?? TokenRecord(token: terms.token)
         let standing = settings.standing(of: record, on: moment.day)
-        let tokenRefusal = tokenRefusal(terms.signer, standing, &record, moment)
+        let tokenRefusal = tokenRefusal(terms, standing, &record, moment)
         let isUnproven = standing != .proven
         let appWait = apps[terms.app].allowance.wait(settings.app, now: now)
         let httpWait = terms.senderProtocol == .http ? http.wait(settings.http, now: now) : .zero
@@ -314,20 +325,23 @@ package struct Admission: ~Copyable {
     mutating func ticket(for terms: Terms, isUnproven: Bool, isShared: Bool = false) -> Ticket {
         if isUnproven { circuits.update(terms.circuit) { $0.unproven += 1 } }
         return Ticket(
-            token: terms.token, app: terms.app, signer: terms.signer, isUnsigned: terms.isUnsigned,
+            token: terms.token, app: terms.app, signer: terms.signer, predecessor: terms.predecessor,
+            isUnsigned: terms.isUnsigned,
             isUnproven: isUnproven, isShared: isShared, circuit: terms.circuit, senderProtocol: terms.senderProtocol,
             effort: terms.effort, proof: terms.proof)
     }
 
     /// The refusal that the record of the device token requires; `nil` if none.
     private func tokenRefusal(
-        _ signer: UInt64, _ standing: TokenRecord.Standing, _ record: inout TokenRecord, _ moment: ClockReading
+        _ terms: Terms, _ standing: TokenRecord.Standing, _ record: inout TokenRecord, _ moment: ClockReading
     ) -> Outcome? {
         if standing == .dead { return .gone(since: record.since == 0 ? nil : record.since) }
         let bound = settings.sender(of: record, on: moment.day)
-        if settings.senders != .off, signer == 0, bound != 0 { return .rejected(.senderKeyRequired) }
+        if settings.senders != .off, terms.signer == 0, bound != 0 { return .rejected(.senderKeyRequired) }
         // Not charged: the sender may be the owner of a phone that an attacker bound first.
-        if signer != 0, bound != 0, bound != signer { return .rejected(.senderKeyMismatch) }
+        if terms.signer != 0, bound != 0, bound != terms.signer, bound != terms.predecessor {
+            return .rejected(.senderKeyMismatch)
+        }
         if let refused = badTokens.outcome(for: record.token, at: moment.monotonic) { return refused }
         let wait = record.allowance.wait(settings.device, now: moment.monotonic)
         guard wait > .zero else { return nil }
@@ -385,6 +399,15 @@ package struct Admission: ~Copyable {
             return 0
         }
         return sender(key, of: token)
+    }
+
+    /// The keyed hash of the earlier key whose binding the signer takes over; 0 if there is none. By handle, the binding is
+    /// the owner's.
+    private func predecessor(of submission: Submission, by access: HandleAccess?, to token: UInt64) -> UInt64 {
+        guard settings.senders != .off, access == nil, let earlier = submission.envelope.signature?.succession else {
+            return 0
+        }
+        return sender(earlier.key, of: token)
     }
 
     /// The keyed hash of a key that a device token is bound to. Includes the device token, so that the hash does not
@@ -526,7 +549,8 @@ package struct Admission: ~Copyable {
     package mutating func recordOutcome(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading)
     {
         let ticket = Ticket(
-            token: hash(of: envelope, app: app), app: index(of: app), signer: 0, isUnsigned: false, isUnproven: false,
+            token: hash(of: envelope, app: app), app: index(of: app), signer: 0, predecessor: 0, isUnsigned: false,
+            isUnproven: false,
             isShared: false, circuit: .storedEnvelopes(phone: 0), senderProtocol: .tnp, effort: 0,
             proof: 0)
         _ = finish(ticket, with: outcome, contact: .contacted, at: moment)
@@ -543,10 +567,12 @@ package struct Admission: ~Copyable {
     private mutating func accepted(_ ticket: Ticket, mayBind: Bool, _ moment: ClockReading) {
         badTokens.accepted(ticket.token)
         let record = tokens[ticket.token] ?? TokenRecord(token: ticket.token)
-        let isBound = settings.sender(of: record, on: moment.day) != 0
+        let bound = settings.sender(of: record, on: moment.day)
+        let isBound = bound != 0
+        let mayBegin = !isBound && !settings.hasRecentUnsigned(of: record, on: moment.day)
         let binds =
-            mayBind && ticket.signer != 0 && settings.senders != .off && !isBound
-            && !settings.hasRecentUnsigned(of: record, on: moment.day)
+            mayBind && ticket.signer != 0 && settings.senders != .off
+            && (mayBegin || (isBound && bound == ticket.predecessor))
         let recordsUnsigned =
             ticket.isUnsigned && !isBound && settings.senderQuietDays > 0 && record.unsignedDay != moment.day
         if record.standing == .proven, !binds, !recordsUnsigned {

@@ -190,6 +190,7 @@ package struct ClaimCalls: Sendable {
         command.append(senderKeysCount ? "1" : "0")
         command.append(obstacle?.rawValue ?? "")
         for argument in record.arguments { command.append(argument) }
+        command.append(Self.signer(terms.predecessor))
         return command
     }
 
@@ -264,21 +265,24 @@ package struct ClaimCalls: Sendable {
         }
         command.append(refund?.device == true ? "1" : "0")
         switch event {
-        case .accepted(let time, let signer, let isUnsigned):
+        case .accepted(let time, let signer, let predecessor, let isUnsigned):
             command.append("accepted")
             command.append("\(time)")
             command.append(Self.signer(signer))
             command.append(isUnsigned ? "1" : "0")
+            command.append(Self.signer(predecessor))
         case .gone(let since):
             command.append("gone")
             command.append("\(since)")
             command.append("")
             command.append("0")
+            command.append("")
         case .bad, .none:
             command.append(event == .bad ? "bad" : "")
             command.append("0")
             command.append("")
             command.append("0")
+            command.append("")
         }
         return command
     }

@@ -245,7 +245,7 @@ package struct FunctionLibrary: Sendable {
         -- refill of a device token, the app, unproven device tokens and HTTP (0 over TNP), 12-15 the days of proven, dead
         -- and bound device tokens and of unsigned notifications, 16 the signer, 17 whether sender keys count,
         -- 18 why an unproven device token would be refused, or an empty text, 19-23 what the node knows of the device
-        -- token: standing, since, day, sender, unsigned.
+        -- token: standing, since, day, sender, unsigned, 24 the earlier key whose binding the signer takes over.
         -- Returns {'claimed', standing, since, day, sender, unsigned, used part of the token's bucket}, {'final', sealed},
         -- {'over', what, milliseconds}, {'device', milliseconds, used part}, {'dead', since}, or one of elsewhere, iv,
         -- key_required, key_mismatch, proof, circuit.
@@ -275,7 +275,8 @@ package struct FunctionLibrary: Sendable {
             refusal = {'dead', record.since}
           elseif arguments[17] == '1' and arguments[16] == '' and record.sender ~= '' then
             refusal = redis.status_reply('key_required')
-          elseif arguments[16] ~= '' and record.sender ~= '' and record.sender ~= arguments[16] then
+          elseif arguments[16] ~= '' and record.sender ~= '' and record.sender ~= arguments[16]
+            and record.sender ~= arguments[24] then
             refusal = redis.status_reply('key_mismatch')
           elseif wait > 0 then
             refusal = {'device', milliseconds(wait), text(used_part(record.full, now, device_refill))}
@@ -386,7 +387,7 @@ package struct FunctionLibrary: Sendable {
         -- 3 milliseconds for which the outcome is remembered, 4-11 (0 for buckets that get no refund) and 12-15 as for
         -- take, 16 whether the device token gets a refund, 17 what the push service says of the device token (accepted,
         -- gone, bad or an empty text), 18 since when, 19 the signer that may bind it, 20 whether the notification was
-        -- unsigned.
+        -- unsigned, 21 the earlier key whose binding the signer takes over.
         -- Returns {standing, since, day, sender, unsigned}, or ignored.
         local function conclude(keys, arguments)
           local session, outcome, event, since = arguments[1], arguments[2], arguments[17], arguments[18]
@@ -433,6 +434,8 @@ package struct FunctionLibrary: Sendable {
             local recently_unsigned = record.unsigned > 0
             if record.sender == '' and arguments[19] ~= '' and not recently_unsigned then
               record.sender, record.unsigned = arguments[19], 0
+            elseif record.sender ~= '' and record.sender == arguments[21] and arguments[19] ~= '' then
+              record.sender = arguments[19]
             elseif record.sender == '' and arguments[20] == '1' and days.quiet > 0 then
               record.unsigned = today
             end

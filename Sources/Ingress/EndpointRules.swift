@@ -3,6 +3,7 @@
 import Glibc
 import HTTP1
 import NodeConfiguration
+import TNP
 
 /// The configuration of the endpoints for senders.
 package struct EndpointRules {
@@ -22,11 +23,13 @@ package struct EndpointRules {
     /// - Parameters:
     ///   - routes: the routes that the node serves, as WELCOME lists them.
     ///   - onion: the node's onion address and port for TNP; `nil` if it is not known.
-    package init(_ configuration: Configuration, routes: [String], onion: String?) {
+    ///   - onions: the node's onions; as far as they are known.
+    package init(_ configuration: Configuration, routes: [String], onion: String?, onions: [SignedOnion]) {
         let limits = configuration.limits
         tnp = IngressSession.Rules(
-            circuitIDs: configuration.listen.circuitIDs, onion: onion, maximumFrame: limits.maximumFrame,
-            maximumInFlight: limits.inFlight, handshakeTimeout: .seconds(limits.handshakeTimeout),
+            circuitIDs: configuration.listen.circuitIDs, onion: onion, onions: onions,
+            maximumFrame: limits.maximumFrame, maximumInFlight: limits.inFlight,
+            handshakeTimeout: .seconds(limits.handshakeTimeout),
             idleTimeout: .seconds(limits.idleTimeout), frameTimeout: .seconds(limits.frameTimeout),
             readTimeout: .seconds(limits.readTimeout), control: limits.control,
             apps: configuration.apps.map { ($0.name, $0.format) }, routes: routes, siteMode: configuration.siteMode,

@@ -27,8 +27,8 @@ package struct KnownSites: Equatable {
     /// The site that an AUTH proves; `nil` if it proves none.
     /// - Parameters:
     ///   - seed: the seed of the connection's WELCOME.
-    ///   - onions: the public keys of the node's onions. A signature that names another one comes from a hostile node.
-    package func site(provedBy authentication: SiteAuthentication, seed: [UInt8], onions: [[UInt8]]) -> Site? {
+    ///   - onions: the node's onions. A signature that names another one comes from a hostile node.
+    package func site(provedBy authentication: SiteAuthentication, seed: [UInt8], onions: [SignedOnion]) -> Site? {
         let site = sites.first { $0.key.map(authentication.key.elementsEqual) == true }
         return onions.contains { authentication.isValid(seed: seed, onion: $0) } ? site : nil
     }

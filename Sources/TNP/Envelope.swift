@@ -129,7 +129,9 @@ public struct Envelope: Sendable, Redacted {
     public package(set) var signature: SenderSignature? {
         get {
             content.fields.signature.map {
-                SenderSignature(key: content.field($0.key), signature: content.field($0.signature))
+                SenderSignature(
+                    key: content.field($0.key), signature: content.field($0.signature),
+                    succession: $0.succession.map { Succession(content.field($0)) })
             }
         }
         set {
@@ -138,7 +140,11 @@ public struct Envelope: Sendable, Redacted {
                 defer { bytes += field }
                 return ByteRange(start: bytes.count, count: field.count)
             }
-            fields.signature = newValue.map { (append($0.key), append($0.signature)) }
+            fields.signature = newValue.map {
+                SignaturePlaces(
+                    key: append($0.key), signature: append($0.signature),
+                    succession: $0.succession.map { append($0.key + $0.signature) })
+            }
             content = Content(fields, in: bytes, digest: digest)
         }
     }
@@ -271,7 +277,13 @@ struct EnvelopeFields {
     var handle: ByteRange?
     let iv, ciphertext: ByteRange
     let collapseID: ByteRange?
-    var signature: (key: ByteRange, signature: ByteRange)?
+    var signature: SignaturePlaces?
+}
+
+/// Where the parts of a ``SenderSignature`` stand in an envelope's buffer.
+struct SignaturePlaces {
+    let key, signature: ByteRange
+    let succession: ByteRange?
 }
 
 extension OutputRawSpan {

@@ -52,12 +52,21 @@ public struct HandleRequest: Sendable, Redacted {
     public var proof: Proof?
     /// The signed fields, as on the wire.
     private let signedFields: [UInt8]
+    /// The onions that the signature may name.
+    private let onions: [SignedOnion]
 
     fileprivate typealias Tag = HandleRequestFields.Tag
 
     /// Creates a signed request.
-    /// - Parameters: as the properties of the same names. The owner of a REGISTER must be the owner of `key`.
-    public init(request: UInt32 = 0, _ action: Action, sequence: UInt64, by key: Ed25519.PrivateKey) {
+    /// - Parameters:
+    ///   - request: as the property of the same name.
+    ///   - action: as the property of the same name. The owner of a REGISTER must be the owner of `key`.
+    ///   - sequence: as the property of the same name.
+    ///   - onion: the onion through which the sender reaches the node. What is signed for one node is not valid at another.
+    ///   - key: the owner's private key.
+    public init(
+        request: UInt32 = 0, _ action: Action, sequence: UInt64, at onion: SignedOnion, by key: Ed25519.PrivateKey
+    ) {
         var fields: [UInt8] = []
         func append(_ registration: Registration, _ between: () -> Void) {
             fields.appendField(Tag.magic, registration.magic.rawValue.utf8)
@@ -81,12 +90,13 @@ public struct HandleRequest: Sendable, Redacted {
         let hash = BLAKE2b.hash256(fields)
         self.init(
             request: request, action, sequence: sequence, hash: hash,
-            signature: key.sign(Self.message(action.frameType, hash)), proof: nil, signedFields: fields)
+            signature: key.sign(Self.message(action.frameType, onion, hash)), proof: nil, signedFields: fields,
+            onions: [onion])
     }
 
     fileprivate init(
         request: UInt32, _ action: Action, sequence: UInt64, hash: Digest256, signature: [UInt8], proof: Proof?,
-        signedFields: [UInt8]
+        signedFields: [UInt8], onions: [SignedOnion]
     ) {
         self.request = request
         self.action = action
@@ -95,15 +105,18 @@ public struct HandleRequest: Sendable, Redacted {
         self.signature = signature
         self.proof = proof
         self.signedFields = signedFields
+        self.onions = onions
     }
 
-    private static func message(_ type: FrameType, _ hash: Digest256) -> [UInt8] {
-        Array("tnp1-handle".utf8) + [type.rawValue] + hash.bytes
+    private static func message(_ type: FrameType, _ onion: SignedOnion, _ hash: Digest256) -> [UInt8] {
+        Array("tnp1-handle".utf8) + [type.rawValue] + onion.bytes + hash.bytes
     }
 
-    /// Whether the owner of this public key signed the request.
+    /// Whether the owner of this public key signed the request, for one of the node's onions.
     public func isSigned(by owner: [UInt8]) -> Bool {
-        Ed25519.isValid(signature: signature, of: Self.message(action.frameType, hash), publicKey: owner)
+        onions.contains {
+            Ed25519.isValid(signature: signature, of: Self.message(action.frameType, $0, hash), publicKey: owner)
+        }
     }
 
     func encode(into output: inout [UInt8]) {
@@ -179,8 +192,9 @@ public struct HandleRequestFields: Sendable, Redacted {
 
     /// Checks the fields against the rules of PROTOCOL §11 and returns the request. The signature of a REGISTER is checked,
     /// too; that of a ROTATE or FORGET needs the owner's key, which the node has stored.
+    /// - Parameter onions: the onions that the signature may name.
     /// - Throws: ``Rejection`` with the first rule that a field breaks.
-    public func checked() throws(Rejection) -> HandleRequest {
+    public func checked(at onions: [SignedOnion]) throws(Rejection) -> HandleRequest {
         guard !hasUnknownField, fields.keys.allSatisfy(expectedTags.contains) else {
             throw Rejection(.unsupportedField)
         }
@@ -199,7 +213,7 @@ public struct HandleRequestFields: Sendable, Redacted {
         }
         let request = HandleRequest(
             request: request, action, sequence: sequence, hash: BLAKE2b.hash256(signedFields),
-            signature: Array(signature), proof: proof, signedFields: signedFields)
+            signature: Array(signature), proof: proof, signedFields: signedFields, onions: onions)
         if case .register(_, let owner, _) = action, !request.isSigned(by: owner) { throw Rejection(.notTheOwner) }
         return request
     }

@@ -100,6 +100,14 @@ public struct PairingToken: Sendable, Redacted {
     /// What the sender addresses the phone by: the bytes of the handle, or else the UTF-8 bytes of the device token.
     public var address: [UInt8] { handle?.bytes ?? Array(deviceToken.utf8) }
 
+    /// Whether both name the same device token; never by handle.
+    package func isForSamePhone(as other: PairingToken) -> Bool {
+        func phone(_ pairing: PairingToken) -> DeviceIdentity {
+            DeviceIdentity(Array(pairing.deviceToken.utf8)[...], of: pairing.magic)
+        }
+        return handle == nil && other.handle == nil && phone(self) == phone(other)
+    }
+
     /// The text of the same pairing by a handle, which contains the key.
     public func text(by handle: Handle) -> String {
         let bytes = key.withBytes { span in span.withUnsafeBytes { Array($0) } }

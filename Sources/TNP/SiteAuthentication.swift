@@ -9,9 +9,6 @@ public struct SiteAuthentication: Equatable, Sendable {
     /// The signature, 64 bytes, over `"tnp1-site"`, the seed of WELCOME's puzzle and the onion's public key.
     public let signature: Bytes
 
-    /// The onion's public key where there is no onion.
-    public static let noOnion = [UInt8](repeating: 0, count: Ed25519.publicKeyLength)
-
     private enum Tag: UInt8 {
         case key = 0x30
         case signature
@@ -20,18 +17,20 @@ public struct SiteAuthentication: Equatable, Sendable {
     /// Signs for a connection.
     /// - Parameters:
     ///   - seed: the seed of the puzzle in WELCOME, 16 bytes.
-    ///   - onion: the public key of the onion through which the sender reached the node: a hostile node could otherwise
-    ///     pass the signature on. ``noOnion`` where there is none.
+    ///   - onion: the onion through which the sender reached the node: a hostile node could otherwise pass the signature
+    ///     on.
     ///   - key: the site's private key.
-    public init(seed: [UInt8], onion: [UInt8], by key: Ed25519.PrivateKey) {
+    public init(seed: [UInt8], onion: SignedOnion, by key: Ed25519.PrivateKey) {
         self.key = key.publicKey[...]
         signature = key.sign(Self.message(seed, onion))[...]
     }
 
-    private static func message(_ seed: [UInt8], _ onion: [UInt8]) -> [UInt8] { Array("tnp1-site".utf8) + seed + onion }
+    private static func message(_ seed: [UInt8], _ onion: SignedOnion) -> [UInt8] {
+        Array("tnp1-site".utf8) + seed + onion.bytes
+    }
 
     /// Whether the owner of ``key`` made this signature for a connection with this seed through this onion.
-    public func isValid(seed: [UInt8], onion: [UInt8]) -> Bool {
+    public func isValid(seed: [UInt8], onion: SignedOnion) -> Bool {
         Ed25519.isValid(signature: Array(signature), of: Self.message(seed, onion), publicKey: Array(key))
     }
 

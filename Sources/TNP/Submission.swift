@@ -52,6 +52,9 @@ public struct Submission: Sendable, Redacted {
                 $0.appendField(Tag.signature, signature.signature)
             }
             if envelope.hops > 0 { $0.appendField(Tag.hops, number: envelope.hops) }
+            if let succession = envelope.signature?.succession {
+                $0.appendField(Tag.succession, succession.key + succession.signature)
+            }
         }
     }
 }
@@ -79,6 +82,8 @@ public struct SenderSignature: Equatable, Sendable {
     public let key: Bytes
     /// The signature, 64 bytes.
     public let signature: Bytes
+    /// Moves the phone's binding from an earlier sender key to this one; `nil` if there is none.
+    public var succession: Succession?
 }
 
 extension SenderSignature {
@@ -86,7 +91,16 @@ extension SenderSignature {
 
     /// Signs the digest of an envelope with a sender key.
     public init(of digest: Digest256, by key: Ed25519.PrivateKey) {
-        self.init(key: key.publicKey[...], signature: key.sign(Self.message(digest))[...])
+        self.init(key: key.publicKey[...], signature: key.sign(Self.message(digest))[...], succession: nil)
+    }
+
+    /// Signs an envelope.
+    /// - Parameters:
+    ///   - key: the sender key of the phone's present pairing.
+    ///   - earlier: the sender key of an earlier pairing, to which the device token may be bound; `nil` if there is none.
+    public init(of envelope: Envelope, by key: Ed25519.PrivateKey, succeeding earlier: Ed25519.PrivateKey?) {
+        self.init(of: envelope.digest, by: key)
+        succession = earlier.map { Succession(from: $0, to: self.key, of: envelope.phone) }
     }
 
     /// Whether the owner of ``key`` made this signature for the envelope with this digest.
@@ -97,19 +111,20 @@ extension SenderSignature {
 
 /// The fields of a SUBMIT as received: well-formed, but not yet checked against the value rules, which depend on the app.
 public struct SubmissionFields: Sendable, Redacted {
-    /// The tags of the fields: 0x01 to 0x0B, 0x10 to 0x12, and 0x81.
+    /// The tags of the fields: 0x01 to 0x0B, 0x10 to 0x12, 0x81 and 0x82.
     enum Tag: UInt8 {
         case magic = 0x01
         case deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app, handle
         case proof = 0x10
         case senderKey, signature
         case hops = 0x81
+        case succession
     }
 
     /// Where the fields stand in the payload; `nil` for those that are absent.
     private struct Places {
         var magic, deviceToken, iv, ciphertext, ttl, priority, sound, collapseID, acceptQueued, app, handle: ByteRange?
-        var proof, senderKey, signature, hops: ByteRange?
+        var proof, senderKey, signature, hops, succession: ByteRange?
 
         mutating func set(_ tag: Tag, to place: ByteRange) {
             switch tag {
@@ -128,6 +143,7 @@ public struct SubmissionFields: Sendable, Redacted {
             case .senderKey: senderKey = place
             case .signature: signature = place
             case .hops: hops = place
+            case .succession: succession = place
             }
         }
     }
@@ -261,14 +277,19 @@ public struct SubmissionFields: Sendable, Redacted {
         return checked
     }
 
-    private func checkedSignature() throws(Rejection) -> (key: ByteRange, signature: ByteRange)? {
+    private func checkedSignature() throws(Rejection) -> SignaturePlaces? {
         switch (places.senderKey, places.signature) {
-        case (nil, nil): return nil
+        case (nil, nil):
+            guard places.succession == nil else { throw Rejection(.malformed, "a succession needs a sender key") }
+            return nil
         case (let key?, let signature?):
             guard key.count == Ed25519.publicKeyLength, signature.count == Ed25519.signatureLength else {
                 throw Rejection(.malformed, "the sender key must be 32 bytes and the signature 64")
             }
-            return (key, signature)
+            if let succession = places.succession, succession.count != Succession.length {
+                throw Rejection(.malformed, "the succession must be 96 bytes")
+            }
+            return SignaturePlaces(key: key, signature: signature, succession: places.succession)
         default: throw Rejection(.malformed, "sender key and signature must both be present or both be absent")
         }
     }

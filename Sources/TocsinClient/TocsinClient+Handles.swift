@@ -31,7 +31,8 @@ extension TocsinClient {
     ) async throws -> Handle {
         try await ask(
             HandleRequest(
-                .register(app: Array(app.utf8), owner: owner.publicKey, registration), sequence: sequence, by: owner),
+                .register(app: Array(app.utf8), owner: owner.publicKey, registration), sequence: sequence, at: onion,
+                by: owner),
             of: registration.deviceToken, timeout)
     }
 
@@ -43,7 +44,8 @@ extension TocsinClient {
         sequence: UInt64 = TocsinClient.nextSequence(), timeout: Duration = .seconds(180)
     ) async throws {
         _ = try await ask(
-            HandleRequest(.rotate(handle, registration), sequence: sequence, by: owner), of: handle.bytes, timeout)
+            HandleRequest(.rotate(handle, registration), sequence: sequence, at: onion, by: owner), of: handle.bytes,
+            timeout)
     }
 
     /// Ends a handle: nobody can ring the phone by it any more.
@@ -53,7 +55,8 @@ extension TocsinClient {
         _ handle: Handle, owner: Ed25519.PrivateKey, sequence: UInt64 = TocsinClient.nextSequence(),
         timeout: Duration = .seconds(180)
     ) async throws {
-        _ = try await ask(HandleRequest(.forget(handle), sequence: sequence, by: owner), of: handle.bytes, timeout)
+        _ = try await ask(
+            HandleRequest(.forget(handle), sequence: sequence, at: onion, by: owner), of: handle.bytes, timeout)
     }
 
     /// The sequence of a request made now: the Unix time in milliseconds, or one more than the last one of this process if
@@ -64,6 +67,9 @@ extension TocsinClient {
             return last
         }
     }
+
+    /// The onion of the only node that requests about handles go to.
+    private var onion: SignedOnion { SignedOnion(of: options.nodes[0]) }
 
     private func ask(_ request: HandleRequest, of address: [UInt8], _ timeout: Duration) async throws -> Handle {
         let answer = try await send(.handle(request), of: address, toFirstNodeOnly: true, timeout: timeout)

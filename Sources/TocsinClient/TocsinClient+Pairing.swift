@@ -25,7 +25,7 @@ extension TocsinClient {
     /// - Parameters:
     ///   - text: the text of the phone's QR code. Store it where secrets belong.
     ///   - app: the name of an app of the node; empty for its first app.
-    ///   - timeout: as in ``submit(_:timeout:acceptQueued:returnsWhenQueued:signedBy:)``.
+    ///   - timeout: as in ``submit(_:timeout:acceptQueued:returnsWhenQueued:signedBy:succeeding:)``.
     /// - Throws: `PairingToken.FormatError`, ``PairingRefused``, ``ClientError``.
     public func pair(_ text: String, app: String = "", timeout: Duration = .seconds(180)) async throws -> PairingToken {
         let pairing = try PairingToken(text)
@@ -57,14 +57,17 @@ extension TocsinClient {
     }
 
     /// Seals, signs and submits a notification.
+    /// - Parameter earlier: the pairing that the phone had before it was paired anew with the same device token, until a
+    ///   notification is delivered; otherwise `nil`.
     /// - Throws: `Rejection` if the notification cannot be sealed, ``ClientError``.
     public func notify(
         _ pairing: PairingToken, _ notification: BisqNotification, app: String = "", sound: Bool = true,
-        timeout: Duration = .seconds(180)
+        succeeding earlier: PairingToken? = nil, timeout: Duration = .seconds(180)
     ) async throws -> Outcome {
         let sealer = Sealer(pairing)
         return try await submit(
-            sealer.seal(notification, app: app, sound: sound), timeout: timeout, signedBy: sealer.senderKey)
+            sealer.seal(notification, app: app, sound: sound), timeout: timeout, signedBy: sealer.senderKey,
+            succeeding: earlier.map { Ed25519.PrivateKey(ofSenderFor: $0) })
     }
 }
 

@@ -131,15 +131,18 @@ public actor TocsinClient {
     ///   - returnsWhenQueued: whether to return at QUEUED. The node then tries to deliver until the ttl is over, and the
     ///     client does not report the final outcome.
     ///   - key: the sender key that signs the submission; `nil` for an unsigned one.
+    ///   - earlier: the sender key of an earlier pairing with the same phone, to which its device token may be bound: the
+    ///     notification moves that binding to `key` when it is delivered (PROTOCOL §3, "A new key").
     /// - Returns: the final outcome, or QUEUED if `returnsWhenQueued` is set or the time is over.
     /// - Throws: ``ClientError`` if there is no outcome, `CancellationError`.
     public func submit(
         _ envelope: Envelope, timeout: Duration = .seconds(180), acceptQueued: Bool = false,
-        returnsWhenQueued: Bool = false, signedBy key: Ed25519.PrivateKey? = nil
+        returnsWhenQueued: Bool = false, signedBy key: Ed25519.PrivateKey? = nil,
+        succeeding earlier: Ed25519.PrivateKey? = nil
     ) async throws -> Outcome {
         let submission = Submission(
             request: 0, envelope: envelope, acceptQueued: acceptQueued,
-            signature: key.map { SenderSignature(of: envelope.digest, by: $0) })
+            signature: key.map { SenderSignature(of: envelope, by: $0, succeeding: earlier) })
         let address = envelope.handle?.bytes ?? Array(envelope.deviceToken)
         let outcome = try await send(
             .submission(submission), of: address, toFirstNodeOnly: envelope.handle != nil, timeout: timeout,

@@ -94,7 +94,8 @@ final class NodeParts: DispatchObserver {
         handles?.sharing = cluster?.handles
         dispatch.claims = cluster?.ledger
         connections = SenderConnections(
-            EndpointRules(configuration, routes: providers.routes, onion: nil), configuration.connectionLimits(),
+            EndpointRules(configuration, routes: providers.routes, onion: nil, onions: []),
+            configuration.connectionLimits(),
             intake: intake, metrics: metrics)
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
@@ -209,7 +210,7 @@ final class NodeParts: DispatchObserver {
     ) async {
         guard configuration.tor.managed == true else {
             let directory = configuration.tor.settings(state: configuration.state).serviceDirectory
-            if let address = try? OnionAddress(hostnameIn: directory) { connections.onionKeys = [address.publicKey] }
+            if let address = try? OnionAddress(hostnameIn: directory) { takeOnions([address]) }
             if configuration.tor.onionDirectory == nil {
                 log.logger.warning(
                     """
@@ -227,6 +228,10 @@ final class NodeParts: DispatchObserver {
         await tor.start()
     }
 
+    private func takeOnions(_ onions: [OnionAddress]) {
+        connections.rules.tnp.onions = onions.compactMap { SignedOnion(publicKey: $0.publicKey) }
+    }
+
     /// Takes a new status of the node's own tor.
     func torChanged(to now: TorStatus) {
         let before = torStatus ?? TorStatus()
@@ -234,7 +239,7 @@ final class NodeParts: DispatchObserver {
         if isServing, !isStopping, let problem = now.problem, problem != before.problem { log.problem(of: problem) }
         metrics.show(now)
         if now.address != before.address { connections.rules.tnp.onion = configuration.tnpEndpoint(of: now) }
-        connections.onionKeys = ([now.address].compactMap(\.self) + now.onions.map(\.address)).map(\.publicKey)
+        takeOnions([now.address].compactMap(\.self) + now.onions.map(\.address))
         if now.isReachable, !before.isReachable, let address = now.address {
             log.logger.notice("the onion can be reached", metadata: ["address": "\(address)"])
             whenReachable?(address)
@@ -298,7 +303,8 @@ final class NodeParts: DispatchObserver {
         providersChanged(removed: removed)
         connections.registry.limits = new.connectionLimits()
         connections.rules = EndpointRules(
-            new, routes: providers.routes, onion: torStatus.flatMap { new.tnpEndpoint(of: $0) })
+            new, routes: providers.routes, onion: torStatus.flatMap { new.tnpEndpoint(of: $0) },
+            onions: connections.rules.tnp.onions)
         warnOfSettings()
         use(canary)
         return changed

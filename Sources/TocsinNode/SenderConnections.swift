@@ -35,9 +35,6 @@ final class SenderConnections: SenderHost {
     /// Whether WELCOME announces that the node takes site keys.
     var takesSiteKeys: Bool { rules.sites.mode != .off }
 
-    /// The public keys of the node's onions, which AUTH names; none where senders reach the node without tor.
-    var onionKeys: [[UInt8]] = []
-
     /// The connection with this number; `nil` if it has ended.
     func connection(_ number: UInt64) -> (any SenderConnection)? { connections[number] }
 
@@ -105,9 +102,9 @@ final class SenderConnections: SenderHost {
     func identify(
         _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
     ) throws(ProtocolError) -> Site? {
-        // Without tor, a sender has no onion to name.
-        let onions = rules.tnp.circuitIDs ? onionKeys : onionKeys + [SiteAuthentication.noOnion]
-        guard let site = rules.sites.site(provedBy: authentication, seed: seed, onions: onions) else { return nil }
+        guard let site = rules.sites.site(provedBy: authentication, seed: seed, onions: rules.tnp.signedOnions) else {
+            return nil
+        }
         guard intake.move(connection, to: .site(site.number)) else {
             throw ProtocolError(code: .busy, text: "no room for another site: try again later")
         }

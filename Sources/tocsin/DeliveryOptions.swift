@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Console
+import Cryptography
 import TNP
 
 extension EnvelopeFormat: ExpressibleByArgument {}
@@ -30,9 +32,32 @@ struct DeliveryOptions: ParsableArguments {
     var noKey = false
 
     @Option(
+        help: ArgumentHelp(
+            """
+            A file with the pairing token that this phone had before it was paired anew with the same device token. The \
+            node then accepts the new pairing's sender key in place of the old one's.
+            """, valueName: "file"))
+    var oldPairing: String?
+
+    @Option(
         help: """
             The format that the phone's app decrypts: pipe (Bisq 1, Haveno: AES-CBC) or sealed (Bisq Connect: \
             AES-GCM). Default: sealed if the key in the pairing token is Base64 of 32 bytes, else pipe.
             """)
     var format: EnvelopeFormat?
+
+    func validate() throws {
+        if noKey, oldPairing != nil { throw ValidationError("--old-pairing needs a signature: omit --no-key") }
+    }
+
+    /// The sender key of the earlier pairing with the same phone; `nil` if none is given.
+    /// - Throws: the exit code, after printing the error.
+    func earlierKey(of pairing: PairingToken) throws -> Ed25519.PrivateKey? {
+        guard let oldPairing else { return nil }
+        let earlier = try PairingArgument.parse(TextArgument.text("@" + oldPairing))
+        guard pairing.isForSamePhone(as: earlier) else {
+            throw fail("\(oldPairing) is a pairing with another device token", .usage)
+        }
+        return Ed25519.PrivateKey(ofSenderFor: earlier)
+    }
 }

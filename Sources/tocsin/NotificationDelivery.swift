@@ -18,6 +18,7 @@ struct NotificationDelivery {
     /// - Throws: the exit code of any other result, after printing the reason.
     func deliver(_ notification: BisqNotification, sound: Bool) async throws {
         let sealer = Sealer(pairing, format: options.format)
+        let earlier = try options.earlierKey(of: pairing)
         let envelope = try failing(with: .rejected) {
             try sealer.seal(notification, app: options.app, ttl: options.ttl, sound: sound)
         }
@@ -26,7 +27,8 @@ struct NotificationDelivery {
         let outcome = try await access.run {
             try await $0.submit(
                 envelope, timeout: .seconds(options.connection.timeout), acceptQueued: options.queue,
-                returnsWhenQueued: options.queue, signedBy: options.noKey ? nil : sealer.senderKey)
+                returnsWhenQueued: options.queue, signedBy: options.noKey ? nil : sealer.senderKey,
+                succeeding: earlier)
         }
         try report(outcome)
     }

@@ -24,9 +24,9 @@ struct OutcomeText {
             "this phone accepts only signed notifications: send without --no-key"
         case (.rejected, .senderKeyMismatch):
             """
-            this phone is bound to another sender key, which is derived from the pairing: use the phone's current \
-            pairing token. If this is the current one, another sender has bound the phone: ask the node's operator to \
-            run tocsin unbind
+            this phone was paired anew elsewhere, or this pairing token is an old one: use the phone's current one. If it \
+            is the current one, give the one before with --old-pairing; if that is lost, ask the node's operator to run \
+            tocsin unbind
             """
         case (.retry, .proofRequired), (.retry, .proofWrong): "--max-work SECONDS allows more computing"
         default: nil

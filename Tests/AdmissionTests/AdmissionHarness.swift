@@ -115,12 +115,13 @@ final class AdmissionHarness {
     /// Passes a submission through all checks, with a signature of `key` and a proof for `puzzle` if they are given.
     func submit(
         to device: Int, app: String = "app", on circuit: CircuitID = .tor(1), by key: Ed25519.PrivateKey? = nil,
-        solving puzzle: Puzzle? = nil, through senderProtocol: Admission.SenderProtocol = .tnp
+        succeeding earlier: Ed25519.PrivateKey? = nil, solving puzzle: Puzzle? = nil,
+        through senderProtocol: Admission.SenderProtocol = .tnp
     ) throws -> Answer {
         let envelope = try envelope(for: device)
         return submit(
             envelope, app: app, on: circuit, proof: puzzle?.solve(for: envelope.digest, tries: 1 << 24),
-            signature: key.map { SenderSignature(of: envelope.digest, by: $0) }, through: senderProtocol)
+            signature: key.map { SenderSignature(of: envelope, by: $0, succeeding: earlier) }, through: senderProtocol)
     }
 
     /// The number of admitted submissions out of `count`.

@@ -119,6 +119,60 @@ extension AdmissionTests {
         #expect(try harness.submit(to: 1).reason == .senderKeyRequired)
     }
 
+    @Test func `a new key takes over the binding of the earlier one when its notification is delivered`() throws {
+        let (harness, earlier, thief) = try makeHarness()
+        let new = try Ed25519Key.numbered(3)
+        try harness.send(to: 1, by: earlier, .delivered())
+        #expect(try harness.submit(to: 1, by: new).reason == .senderKeyMismatch)
+        // Not delivered: the earlier key still rings the phone.
+        harness.conclude(
+            try harness.submit(to: 1, by: new, succeeding: earlier), .retry(.providerUnreachable, after: 1))
+        #expect(try harness.submit(to: 1, by: earlier).isAdmitted)
+        harness.conclude(try harness.submit(to: 1, by: new, succeeding: earlier))
+        #expect(try harness.submit(to: 1, by: new).isAdmitted)
+        #expect(try harness.submit(to: 1, by: earlier).reason == .senderKeyMismatch)
+        // Sent again although the binding has moved.
+        #expect(try harness.submit(to: 1, by: new, succeeding: earlier).isAdmitted)
+        #expect(try harness.submit(to: 1, by: thief, succeeding: earlier).reason == .senderKeyMismatch)
+        #expect(try harness.submit(to: 1).reason == .senderKeyRequired)
+    }
+
+    @Test func `only the bound key can name its successor, and only for its own phone`() throws {
+        let (harness, owner, thief) = try makeHarness()
+        try harness.send(to: 1, by: owner, .delivered())
+        try harness.send(to: 2, by: thief, .delivered())
+        let accomplice = try Ed25519Key.numbered(3)
+        #expect(try harness.submit(to: 1, by: accomplice, succeeding: thief).reason == .senderKeyMismatch)
+        // A succession that the owner has signed for another phone.
+        let envelope = try harness.envelope(for: 1)
+        var signature = SenderSignature(of: envelope.digest, by: thief)
+        signature.succession =
+            SenderSignature(
+                of: try harness.envelope(for: 2), by: thief, succeeding: owner
+            ).succession
+        #expect(harness.submit(envelope, signature: signature).reason == .senderKeyMismatch)
+        #expect(try harness.submit(to: 1, by: owner).isAdmitted)
+    }
+
+    @Test func `a new key binds a phone that is bound to none, and none that unsigned notifications reach`() throws {
+        let (harness, earlier, _) = try makeHarness { $0.senderQuietDays = 30 }
+        let new = try Ed25519Key.numbered(3)
+        harness.conclude(try harness.submit(to: 1, by: new, succeeding: earlier))
+        #expect(try harness.submit(to: 1, by: earlier).reason == .senderKeyMismatch)
+        try harness.send(to: 2, .delivered())
+        harness.conclude(try harness.submit(to: 2, by: new, succeeding: earlier))
+        #expect(try harness.submit(to: 2).isAdmitted)
+    }
+
+    @Test func `where signatures are ignored, so is a false succession`() throws {
+        let (harness, owner, thief) = try makeHarness(.off)
+        let envelope = try harness.envelope(for: 1)
+        var signature = SenderSignature(of: envelope.digest, by: thief)
+        signature.succession =
+            SenderSignature(of: try harness.envelope(for: 2), by: thief, succeeding: owner).succession
+        #expect(harness.submit(envelope, signature: signature).isAdmitted)
+    }
+
     @Test func `of two keys in flight the first to be delivered is bound`() throws {
         let (harness, owner, thief) = try makeHarness()
         let early = try harness.submit(to: 1, by: thief)

@@ -95,10 +95,11 @@ import Time
     }
 
     private func send(
-        _ envelope: Envelope, app: String = "app", by key: Ed25519.PrivateKey? = nil, to peer: Peer,
+        _ envelope: Envelope, app: String = "app", by key: Ed25519.PrivateKey? = nil,
+        succeeding earlier: Ed25519.PrivateKey? = nil, to peer: Peer,
         through senderProtocol: Admission.SenderProtocol = .tnp, on domain: isolated LoopDomain
     ) async throws -> Sent {
-        let signature = key.map { SenderSignature(of: envelope.digest, by: $0) }
+        let signature = key.map { SenderSignature(of: envelope, by: $0, succeeding: earlier) }
         let submission = Submission(request: 1, envelope: envelope, proof: nil, signature: signature)
         let terms = peer.admission.terms(
             of: submission, paid: 0, app: app, on: .tor(1), through: senderProtocol)
@@ -477,6 +478,27 @@ import Time
             let unsigned = try await send(try Self.envelope(4, to: 1), to: one, on: domain)
             #expect(unsigned.answer == .refused(.keyRequired))
             #expect(try await send(try Self.envelope(5, to: 1), by: keys[1], to: one, on: domain).ticket != nil)
+        }
+    }
+
+    @Test func `a new key takes over the binding of the earlier one at all nodes`() async throws {
+        let keys = try [1, 2].map { try #require(Ed25519.PrivateKey(seed: Array(repeating: UInt8($0), count: 32))) }
+        let (earlier, new) = (keys[0], keys[1])
+        try await withPeers { one, two, domain in
+            try await conclude(
+                try await send(try Self.envelope(1, to: 1), by: earlier, to: one, on: domain), at: one, on: domain)
+            let refused = try await send(try Self.envelope(2, to: 1), by: new, to: two, on: domain)
+            #expect(refused.answer == .refused(.keyMismatch))
+            let moved = try await send(
+                try Self.envelope(3, to: 1), by: new, succeeding: earlier, to: two, on: domain)
+            try await conclude(moved, at: two, on: domain)
+            #expect(try await send(try Self.envelope(4, to: 1), by: new, to: one, on: domain).ticket != nil)
+            let late = try await send(try Self.envelope(5, to: 1), by: earlier, to: one, on: domain)
+            #expect(late.answer == .refused(.keyMismatch))
+            // The binding is another key's.
+            let again = try await send(
+                try Self.envelope(6, to: 1), by: earlier, succeeding: earlier, to: two, on: domain)
+            #expect(again.answer == .refused(.keyMismatch))
         }
     }
 

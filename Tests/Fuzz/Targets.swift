@@ -74,7 +74,7 @@ private func use(_ message: Message) {
     case .puzzle(let puzzle): written.append(puzzle)
     case .goAway(let goAway): written.append(goAway)
     case .handleRequest(let fields):
-        guard let request = try? fields.checked() else { break }
+        guard let request = try? fields.checked(at: [.none]) else { break }
         written.append(request)
         precondition(!request.isSigned(by: []))
     case .registered(let result): written.append(result)

@@ -41,7 +41,7 @@ import Testing
 
     private func register(_ number: Int, sequence: UInt64 = 1) -> HandleRequest {
         HandleRequest(
-            .register(app: [], owner: owner().publicKey, phone(number)), sequence: sequence, by: owner())
+            .register(app: [], owner: owner().publicKey, phone(number)), sequence: sequence, at: .none, by: owner())
     }
 
     // MARK: The row
@@ -64,7 +64,7 @@ import Testing
         let keys = (1...8 as ClosedRange<UInt8>).map { owner($0).publicKey }
         let registration = phone(1, senderKeys: keys)
         let request = HandleRequest(
-            .register(app: [], owner: owner().publicKey, registration), sequence: .max, by: owner())
+            .register(app: [], owner: owner().publicKey, registration), sequence: .max, at: .none, by: owner())
         let handle = try #require(try await store.perform(request, app: "bisq", limits, at: start).handle)
         await store.close()
         store = try open()
@@ -91,7 +91,7 @@ import Testing
         for handle in [first, second] {
             await #expect(throws: StoreError.self) { try await again.find(handle, limits, at: start) }
             // Nor does a request overwrite it.
-            let forget = HandleRequest(.forget(handle), sequence: 9, by: owner())
+            let forget = HandleRequest(.forget(handle), sequence: 9, at: .none, by: owner())
             await #expect(throws: StoreError.self) { try await again.perform(forget, app: "", limits, at: start) }
         }
         await end(again)
@@ -143,7 +143,7 @@ import Testing
         try await store.rang([handle], at: start)
         try await store.rang([handle], at: start + 9 * day)
         #expect(try await store.find(handle, limits, at: start + 15 * day) != nil)
-        let forget = HandleRequest(.forget(handle), sequence: 2, by: owner())
+        let forget = HandleRequest(.forget(handle), sequence: 2, at: .none, by: owner())
         #expect(try await store.perform(forget, app: "", limits, at: start + 15 * day).outcome.kind == .delivered)
         try await store.rang([handle], at: start + 15 * day)
         #expect(try await store.find(handle, limits, at: start + 15 * day) == nil)
@@ -178,7 +178,7 @@ import Testing
         #expect(full.handle == nil)
         // A request for a known handle needs no room.
         #expect(try await store.perform(register(1, sequence: 2), app: "a", limits, at: start).handle == handles[0])
-        let forget = HandleRequest(.forget(handles[1]), sequence: 2, by: owner())
+        let forget = HandleRequest(.forget(handles[1]), sequence: 2, at: .none, by: owner())
         let ended = try await store.perform(forget, app: "", limits, at: start)
         #expect(ended.handle == handles[1] && ended.ended?.registration == phone(2))
         #expect(try await store.perform(register(4), app: "a", limits, at: start).handle != nil)
@@ -204,7 +204,7 @@ import Testing
         #expect(try await two.merge(old, of: handle, limits)?.isSaved == true)
         #expect(try await two.find(handle, limits, at: start)?.record.registration == phone(1))
 
-        let rotate = HandleRequest(.rotate(handle, phone(2)), sequence: 2, by: owner())
+        let rotate = HandleRequest(.rotate(handle, phone(2)), sequence: 2, at: .none, by: owner())
         _ = try await two.perform(rotate, app: "", limits, at: start)
         let new = try #require(try await two.sealed(handle))
         #expect(try await two.sealed(after: [], limit: 10) == [new])
@@ -248,15 +248,15 @@ import Testing
     }
 
     private func register(_ sequence: UInt64, _ text: String = "first") -> HandleRequest {
-        HandleRequest(.register(app: [], owner: owner.publicKey, phone(text)), sequence: sequence, by: owner)
+        HandleRequest(.register(app: [], owner: owner.publicKey, phone(text)), sequence: sequence, at: .none, by: owner)
     }
 
     private func rotate(_ sequence: UInt64, _ text: String, by key: Ed25519.PrivateKey? = nil) -> HandleRequest {
-        HandleRequest(.rotate(handle, phone(text)), sequence: sequence, by: key ?? owner)
+        HandleRequest(.rotate(handle, phone(text)), sequence: sequence, at: .none, by: key ?? owner)
     }
 
     private func forget(_ sequence: UInt64, by key: Ed25519.PrivateKey? = nil) -> HandleRequest {
-        HandleRequest(.forget(handle), sequence: sequence, by: key ?? owner)
+        HandleRequest(.forget(handle), sequence: sequence, at: .none, by: key ?? owner)
     }
 
     private func change(_ request: HandleRequest, _ present: HandleEntry?) -> HandleEntry.Change {

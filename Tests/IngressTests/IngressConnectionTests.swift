@@ -22,7 +22,7 @@ private final class Host: SenderHost {
 
     init(on loop: EventLoop) throws {
         let rules = IngressSession.Rules(
-            circuitIDs: false, maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
+            circuitIDs: false, onions: [], maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
             idleTimeout: .seconds(600), frameTimeout: .seconds(30), readTimeout: .seconds(30),
             control: Rate(burst: 1000, perMinute: 60), apps: [(name: "bisq", format: .pipe)], routes: ["bisq/iOS"],
             siteMode: .off, keepsHandles: false)

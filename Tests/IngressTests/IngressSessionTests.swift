@@ -22,7 +22,7 @@ import Testing
         let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: byte, count: 32)))
         let seed = Peer.welcome.puzzle.seed
         var frame: [UInt8] = []
-        frame.append(SiteAuthentication(seed: seed, onion: SiteAuthentication.noOnion, by: key))
+        frame.append(SiteAuthentication(seed: seed, onion: SignedOnion.none, by: key))
         let known = Site(
             name: "site-\(byte)", key: key.publicKey, rights: rights, rate: Rate(burst: 10, perMinute: 10))
         return (frame, seed + key.publicKey, known)
@@ -92,7 +92,8 @@ import Testing
         var frame: [UInt8] = []
         frame.append(
             HandleRequest(
-                request: request, .register(app: [], owner: owner.publicKey, phone), sequence: sequence, by: owner))
+                request: request, .register(app: [], owner: owner.publicKey, phone), sequence: sequence, at: .none,
+                by: owner))
         return frame
     }
 
@@ -1041,7 +1042,7 @@ private struct Peer {
 
     init(_ change: (inout IngressSession.Rules) -> Void = { _ in }) {
         var rules = IngressSession.Rules(
-            circuitIDs: false, maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
+            circuitIDs: false, onions: [], maximumFrame: 8192, maximumInFlight: 64, handshakeTimeout: .seconds(30),
             idleTimeout: .seconds(600), frameTimeout: .seconds(30), readTimeout: .seconds(30),
             control: Rate(burst: 1000, perMinute: 60), apps: [(name: "bisq", format: .pipe)],
             routes: ["bisq/android", "bisq/iOS"], siteMode: .off, keepsHandles: false)

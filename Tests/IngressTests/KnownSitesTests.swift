@@ -11,7 +11,11 @@ import Testing
 
 @Suite(.tags(.computing)) struct KnownSitesTests {
     private let seed = [UInt8](repeating: 7, count: 16)
-    private let onion = [UInt8](repeating: 9, count: 32)
+    private let otherSeed = [UInt8](repeating: 9, count: 16)
+
+    private func onion(_ byte: UInt8) throws -> SignedOnion {
+        try #require(SignedOnion(publicKey: [UInt8](repeating: byte, count: 32)))
+    }
 
     private func key(_ byte: UInt8) throws -> Ed25519.PrivateKey {
         try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: byte, count: 32)))
@@ -29,13 +33,13 @@ import Testing
 
     @Test func `AUTH proves a site for this connection and one of the node's onions only`() throws {
         let known = try known()
-        let authentication = SiteAuthentication(seed: seed, onion: onion, by: try key(1))
-        let onions = [[UInt8](repeating: 8, count: 32), onion]
+        let authentication = SiteAuthentication(seed: seed, onion: try onion(9), by: try key(1))
+        let onions = [try onion(8), try onion(9)]
         #expect(known.site(provedBy: authentication, seed: seed, onions: onions)?.name == "a")
-        #expect(known.site(provedBy: authentication, seed: onion, onions: onions) == nil)
+        #expect(known.site(provedBy: authentication, seed: otherSeed, onions: onions) == nil)
         #expect(known.site(provedBy: authentication, seed: seed, onions: [onions[0]]) == nil)
         #expect(known.site(provedBy: authentication, seed: seed, onions: []) == nil)
-        let stranger = SiteAuthentication(seed: seed, onion: onion, by: try key(3))
+        let stranger = SiteAuthentication(seed: seed, onion: try onion(9), by: try key(3))
         #expect(known.site(provedBy: stranger, seed: seed, onions: onions) == nil)
     }
 

@@ -68,7 +68,7 @@ import Testing
         let handle = try #require(Handle([UInt8](repeating: 6, count: 32)))
         for features in [Welcome.Features.handles, []] {
             var sender = Sender()
-            let request = HandleRequest(.forget(handle), sequence: 1, by: owner)
+            let request = HandleRequest(.forget(handle), sequence: 1, at: .none, by: owner)
             let number = sender.session.add(PendingSubmission(.handle(request), workLimit: .seconds(60)))
             #expect(try sender.connect().isEmpty)
             var actions: [SenderSession.Action] = []
@@ -543,11 +543,12 @@ extension SenderSessionTests {
 
     @Test func `a site authenticates after WELCOME, and then submits without a proof`() throws {
         let label = "scmktiysndngpnirusmgs2e6gfjbsy2f3t62vsuuygk6f7kspivblyid"
-        let onion = try #require(Base32.decode(Array(label.utf8))).prefix(32)
+        let publicKey = try #require(Base32.decode(Array(label.utf8))).prefix(32)
+        let onion = try #require(SignedOnion(publicKey: publicKey))
         for (node, expected) in [
-            (Endpoint.tcp(host: "\(label).onion", port: 7077), Array(onion)),
-            (.tcp(host: "www.\(label.uppercased()).Onion", port: 7077), Array(onion)),
-            (.tcp(host: "127.0.0.1", port: 7077), SiteAuthentication.noOnion),
+            (Endpoint.tcp(host: "\(label).onion", port: 7077), onion),
+            (.tcp(host: "www.\(label.uppercased()).Onion", port: 7077), onion),
+            (.tcp(host: "127.0.0.1", port: 7077), SignedOnion.none),
         ] {
             var sender = Sender(site: SiteIdentity(try key(), at: node))
             try sender.add(20)

@@ -12,7 +12,9 @@ import Testing
 @Suite(.tags(.computing)) struct VectorTests {
     /// The seed and the onion's key of the AUTH vectors.
     private static let seed = "adc7de8b077bf8d34556576fe70c1c9a"
-    private static let onion = "3298cb98df4bf6acf28e8f4b65c59d2b38d2b43938b7fd9fa75c186ca31328d2"
+    private static let onionKey = "3298cb98df4bf6acf28e8f4b65c59d2b38d2b43938b7fd9fa75c186ca31328d2"
+
+    private func onion(_ key: String) throws -> SignedOnion { try #require(SignedOnion(publicKey: hex(key))) }
 
     @Test(arguments: Vectors.all.messages.indices)
     func `every message vector decodes to its fields and encodes byte for byte`(_ index: Int) throws {
@@ -80,7 +82,7 @@ import Testing
             #expect(goAway.text == vector.text)
             written.append(goAway)
         case .handleRequest(let fields):
-            let request = try fields.checked()
+            let request = try fields.checked(at: [.none, onion(Self.onionKey)])
             try check(request, vector)
             written.append(request)
         case .registered(let result):
@@ -94,10 +96,11 @@ import Testing
             #expect(vector.type == "AUTH")
             #expect(Array(authentication.key) == vector.site_key.map(hex))
             #expect(Array(authentication.signature) == vector.site_signature.map(hex))
-            let onion = vector.name.contains("without") ? SiteAuthentication.noOnion : hex(Self.onion)
-            #expect(authentication.isValid(seed: hex(Self.seed), onion: onion))
-            #expect(!authentication.isValid(seed: hex(Self.seed), onion: [UInt8](repeating: 1, count: 32)))
-            #expect(!authentication.isValid(seed: [UInt8](repeating: 1, count: 16), onion: onion))
+            let signed = vector.name.contains("without") ? .none : try onion(Self.onionKey)
+            #expect(authentication.isValid(seed: hex(Self.seed), onion: signed))
+            let other = try #require(SignedOnion(publicKey: [UInt8](repeating: 1, count: 32)))
+            #expect(!authentication.isValid(seed: hex(Self.seed), onion: other))
+            #expect(!authentication.isValid(seed: [UInt8](repeating: 1, count: 16), onion: signed))
             written.append(authentication)
         case .authenticated(let result):
             #expect(vector.type == "AUTHED")
@@ -135,6 +138,9 @@ import Testing
         #expect(submission.proof.map { String($0.nonce) } == vector.proof?.nonce)
         #expect(submission.envelope.signature.map { Array($0.key) } == vector.sender_key.map(hex))
         #expect(submission.envelope.signature.map { Array($0.signature) } == vector.signature.map(hex))
+        #expect(
+            submission.envelope.signature?.succession.map { Array($0.key + $0.signature) }
+                == vector.succession.map(hex))
         let spellsOutDefaults =
             vector.ttl == Envelope.maximumTTL || vector.priority == 10 || vector.sound == 1 || vector.accept_queued == 0
         if spellsOutDefaults || vector.unknown != nil { return nil }
@@ -189,13 +195,19 @@ import Testing
             Issue.record("not a request of an owner")
             return
         }
-        let request = try fields.checked()
+        let onion = try onion(vector.onion)
+        guard vector.holds || vector.type != "REGISTER" else {
+            #expect(throws: Rejection(.notTheOwner)) { try fields.checked(at: [onion]) }
+            return
+        }
+        let request = try fields.checked(at: [onion])
         #expect(Hex.encode(request.hash.bytes) == vector.hash)
         #expect(request.isSigned(by: hex(vector.owner)) == vector.holds)
         #expect(!request.isSigned(by: [UInt8](repeating: 3, count: 32)))
         // The same request, made here, is the same bytes.
         let key = try #require(Ed25519.PrivateKey(seed: hex(vector.private_seed)))
-        var made = HandleRequest(request: request.request, request.action, sequence: request.sequence, by: key)
+        var made = HandleRequest(
+            request: request.request, request.action, sequence: request.sequence, at: onion, by: key)
         made.proof = request.proof
         #expect((made.signature == request.signature) == vector.holds)
         var written: [UInt8] = []
@@ -211,7 +223,21 @@ import Testing
             Issue.record("not a request of an owner")
             return
         }
-        #expect(throws: Rejection(.notTheOwner)) { try fields.checked() }
+        let onion = try onion(vector.onion)
+        #expect(throws: Rejection(.notTheOwner)) { try fields.checked(at: [onion]) }
+    }
+
+    @Test func `a request is valid at each onion of the node that it was signed for, and at no other node`() throws {
+        let vector = try #require(Vectors.all.handle_signatures.first { $0.type == "REGISTER" })
+        let bytes = hex(vector.bytes)
+        guard case .handleRequest(let fields) = try Message(Frame(type: bytes[4], payload: bytes[5...])) else {
+            Issue.record("not a request of an owner")
+            return
+        }
+        let (own, other) = try (onion(vector.onion), onion(String(repeating: "07", count: 32)))
+        #expect(try fields.checked(at: [other, own]).isSigned(by: hex(vector.owner)))
+        #expect(throws: Rejection(.notTheOwner)) { try fields.checked(at: [other, .none]) }
+        #expect(throws: Rejection(.notTheOwner)) { try fields.checked(at: []) }
     }
 
     @Test(
@@ -238,7 +264,7 @@ import Testing
             Issue.record("not a request of an owner")
             return
         }
-        let rejection = #expect(throws: Rejection.self) { try request.checked() }
+        let rejection = #expect(throws: Rejection.self) { try request.checked(at: [.none]) }
         #expect(rejection?.reason == reason)
     }
 
@@ -319,6 +345,18 @@ import Testing
         if vector.holds, let key = Ed25519.PrivateKey(seed: hex(vector.private_seed)) {
             #expect(SenderSignature(of: digest, by: key) == shown)
         }
+    }
+
+    @Test(arguments: Vectors.all.successions.indices)
+    func `every succession vector is valid as recorded`(_ index: Int) throws {
+        let vector = Vectors.all.successions[index]
+        let magic = try #require(Magic(rawValue: vector.magic))
+        let phone = DeviceIdentity(Array(vector.device_token.utf8)[...], of: magic)
+        let key = hex(vector.sender_key)[...]
+        #expect(Succession(hex(vector.succession)[...]).isValid(to: key, of: phone) == vector.holds)
+        let earlier = try #require(Ed25519.PrivateKey(seed: hex(vector.earlier_private_seed)))
+        let made = Succession(from: earlier, to: key, of: phone)
+        #expect((Hex.encode(Array(made.key + made.signature)) == vector.succession) == vector.holds)
     }
 
     @Test(arguments: Vectors.all.sender_keys.indices)

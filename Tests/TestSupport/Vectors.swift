@@ -62,6 +62,7 @@ package struct Vectors: Decodable {
         package let proof: ProofParts?
         package let sender_key: String?
         package let signature: String?
+        package let succession: String?
         package let unknown: [Field]?
         package let outcome: UInt8?
         package let reason: UInt16?
@@ -115,8 +116,19 @@ package struct Vectors: Decodable {
         package let type: String
         package let bytes: String
         package let private_seed: String
+        package let onion: String
         package let owner: String
         package let hash: String
+        package let holds: Bool
+    }
+    /// A field 0x82, and whether it names the sender key as the earlier one's successor (`holds`).
+    package struct SuccessionVector: Decodable {
+        package let name: String
+        package let magic: String
+        package let device_token: String
+        package let earlier_private_seed: String
+        package let sender_key: String
+        package let succession: String
         package let holds: Bool
     }
     /// The sender key derived from a pairing key and a device token or handle.
@@ -175,7 +187,10 @@ package struct Vectors: Decodable {
     package let signatures: [SignatureVector]
     /// Derived sender keys.
     package let sender_keys: [SenderKeyVector]
+    /// Requests of handles' owners.
     package let handle_signatures: [HandleSignatureVector]
+    /// New sender keys in place of earlier ones.
+    package let successions: [SuccessionVector]
     /// Sealed plaintexts.
     package let sealing: [SealingVector]
     /// Plaintexts encrypted for Web Push.

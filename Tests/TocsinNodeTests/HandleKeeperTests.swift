@@ -46,7 +46,7 @@ import Testing
         let token = Array(String(repeating: "\(number % 10)", count: 60).utf8) + Array("\(1000 + number)".utf8)
         return HandleRequest(
             .register(app: [], owner: owner.publicKey, .init(magic: .iOS, deviceToken: token, senderKeys: [])),
-            sequence: sequence, by: owner)
+            sequence: sequence, at: .none, by: owner)
     }
 
     /// Waits until a condition holds, for a minute at most.
@@ -172,7 +172,7 @@ import Testing
             }
             let handle = try #require(await perform(register(1), domain)?.handle)
             #expect(!keeper.hasEnded(handle))
-            let forgotten = await perform(HandleRequest(.forget(handle), sequence: 2, by: owner), domain)
+            let forgotten = await perform(HandleRequest(.forget(handle), sequence: 2, at: .none, by: owner), domain)
             #expect(forgotten?.ended != nil && keeper.hasEnded(handle))
             let again = await perform(register(1, sequence: 3), domain)
             #expect(again?.handle == handle && !keeper.hasEnded(handle))

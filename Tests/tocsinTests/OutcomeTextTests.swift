@@ -10,7 +10,7 @@ import Testing
     @Test func `a rejection of the sender key is explained`() {
         let other = OutcomeText(.rejected(.senderKeyMismatch)).reason
         #expect(other.contains("(reason 206)"))
-        #expect(other.contains("this phone is bound to another sender key"))
+        #expect(other.contains("this phone was paired anew elsewhere"))
         let needed = OutcomeText(.rejected(.senderKeyRequired)).reason
         #expect(needed.contains("(reason 205)"))
         #expect(needed.contains("--no-key"))

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError
+from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError, Signature
 from tocsin_client import RejectionError, web_push, wire
 from tocsin_client.envelope import Submission
 from tocsin_client.handle import HandleRequest
@@ -26,6 +26,11 @@ def decoded(message: bytes) -> list[wire.Message]:
 
 def handle_of(vector):
     return Handle(bytes.fromhex(vector["handle"])) if "handle" in vector else None
+
+
+def onion_host(key: str) -> str:
+    """A host with this public key, whose checksum no signature covers; an address without tor for zeros."""
+    return "127.0.0.1" if int(key, 16) == 0 else base64.b32encode(bytes.fromhex(key) + bytes(3)).decode() + ".onion"
 
 
 def test_digests(vectors):
@@ -52,7 +57,8 @@ def test_submissions(vectors):
         )
         signature = None
         if "sender_key" in vector:
-            signature = bytes.fromhex(vector["sender_key"]), bytes.fromhex(vector["signature"])
+            succession = bytes.fromhex(vector["succession"]) if "succession" in vector else None
+            signature = Signature(bytes.fromhex(vector["sender_key"]), bytes.fromhex(vector["signature"]), succession)
         submission = Submission(envelope, bool(vector.get("accept_queued", 0)), signature)
         encoded = submission.encode(vector["request"], None)
         # The encoder leaves out options with their default value; the vectors also have them present.
@@ -68,20 +74,21 @@ def test_requests_of_a_handles_owner(vectors):
     for signed in vectors["handle_signatures"]:
         # The encoder makes no wrong signatures.
         vector = messages.get(signed["bytes"])
-        if vector is None:
+        if vector is None or not signed["holds"]:
             continue
         owner, sequence = HandleOwner(bytes.fromhex(signed["private_seed"])), int(vector["sequence"])
+        host = onion_host(signed["onion"])
         keys = bytes.fromhex(vector.get("sender_keys", ""))
         sender_keys = [keys[start : start + 32] for start in range(0, len(keys), 32)]
         key = "A4C595428CAA4C768F60AE7EBFF85852"
         if vector["type"] == "FORGET":
-            request = HandleRequest.forget(handle_of(vector), sequence, owner)
+            request = HandleRequest.forget(handle_of(vector), sequence, owner, host)
         else:
             phone = PairingToken(f"{vector['magic']}|x|{key}|{vector['device_token']}")
             if vector["type"] == "REGISTER":
-                request = HandleRequest.register(phone, vector.get("app", ""), sender_keys, sequence, owner)
+                request = HandleRequest.register(phone, vector.get("app", ""), sender_keys, sequence, owner, host)
             else:
-                request = HandleRequest.rotate(handle_of(vector), phone, sender_keys, sequence, owner)
+                request = HandleRequest.rotate(handle_of(vector), phone, sender_keys, sequence, owner, host)
         assert request.digest.hex() == signed["hash"], vector["name"]
         proof = vector.get("proof")
         encoded_proof = None
@@ -89,7 +96,7 @@ def test_requests_of_a_handles_owner(vectors):
             encoded_proof = bytes.fromhex(proof["seed_prefix"]) + struct.pack(">IQ", proof["effort"], int(proof["nonce"]))
         assert request.encode(vector["request"], encoded_proof).hex() == vector["bytes"], vector["name"]
         checked += 1
-    assert checked == 8
+    assert checked == 9
 
 
 def test_messages_from_the_node(vectors):
@@ -175,8 +182,29 @@ def test_sender_keys(vectors):
         )
         assert public.hex() == vector["sender_key"], vector["name"]
         envelope = pairing.seal(b"{}")
-        key, signature = pairing.sign(envelope)
+        key, signature, _ = pairing.sign(envelope)
         Ed25519PublicKey.from_public_bytes(key).verify(signature, b"tnp1-sender" + envelope.digest)
+
+
+def test_successions(vectors):
+    """Pairings of one phone whose sender keys are those of the vectors."""
+
+    class Pairing(PairingToken):
+        seed = b""
+        sender_seed = property(lambda self: self.seed)
+
+    for vector in vectors["successions"]:
+        if not vector["holds"]:
+            continue
+        receiver = "|{p256dh}|{auth}".format(**vectors["web_push"][0]) if vector["magic"] == "web" else ""
+        text = f"{vector['magic']}|x|A4C595428CAA4C768F60AE7EBFF85852|{vector['device_token']}{receiver}"
+        earlier, new = Pairing(text), Pairing(text)
+        earlier.seed = bytes.fromhex(vector["earlier_private_seed"])
+        new.seed = bytes.fromhex(next(v["private_seed"] for v in vectors["signatures"] if v["sender_key"] == vector["sender_key"]))
+        assert new.sign(new.seal(b"{}"), succeeding=earlier).succession.hex() == vector["succession"], vector["name"]
+    other = Pairing(f"iOS|x|A4C595428CAA4C768F60AE7EBFF85852|{APPLE[::-1]}")
+    with pytest.raises(ValueError):
+        new.sign(new.seal(b"{}"), succeeding=other)
 
 
 def test_web_push(vectors):

@@ -6,7 +6,7 @@ The asyncio client is :class:`TocsinClient`; :class:`BlockingClient` wraps it fo
 
 from .blocking import BlockingClient
 from .client import PairingRefused, TocsinClient
-from .envelope import Envelope, Format, Magic
+from .envelope import Envelope, Format, Magic, Signature
 from .errors import (
     ClientClosed,
     ConnectionRefusedForGood,
@@ -55,6 +55,7 @@ __all__ = [
     "ProxyUnreachable",
     "QueueFull",
     "RejectionError",
+    "Signature",
     "SiteKey",
     "SiteKeyError",
     "SubmissionError",

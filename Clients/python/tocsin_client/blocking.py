@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from .client import TocsinClient
 from .options import Address, Progress
-from .envelope import Envelope
+from .envelope import Envelope, Signature
 from .errors import ClientClosed
 from .handle import Handle, HandleOwner
 from .notification import BisqNotification
@@ -88,7 +88,7 @@ class BlockingClient:
         self,
         envelope: Envelope,
         *,
-        signature: tuple[bytes, bytes] | None = None,
+        signature: Signature | None = None,
         timeout: float = 180.0,
         accept_queued: bool = False,
         returns_when_queued: bool = False,
@@ -103,11 +103,12 @@ class BlockingClient:
 
     def notify(
         self, pairing: PairingToken, notification: BisqNotification, *, app: str = "", sound: bool = True,
-        timeout: float = 180.0,
+        succeeding: PairingToken | None = None, timeout: float = 180.0,
     ) -> Outcome:
         """See :meth:`TocsinClient.notify`."""
         return self._start(
-            self._client.notify(pairing, notification, app=app, sound=sound, timeout=timeout)
+            self._client.notify(
+                pairing, notification, app=app, sound=sound, succeeding=succeeding, timeout=timeout)
         ).result()
 
     def register(

@@ -15,7 +15,7 @@ from typing import NoReturn, TypeVar
 
 from .client import TocsinClient
 from .options import Address, Progress
-from .envelope import LONGEST_TTL, Format, Magic
+from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature
 from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, RejectionError, SubmissionError
 from .handle import PREFIX, Handle, HandleOwner, HandleOwnerError, HandleRefused
 from .notification import BisqNotification, NotificationType
@@ -204,6 +204,11 @@ def _delivery_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-key", action="store_true", help="do not sign")
     parser.add_argument(
+        "--old-pairing", metavar="FILE",
+        help="the pairing token that this phone had before it was paired anew with the same device token: the node then "
+        "accepts the new pairing's sender key in place of the old one's",
+    )
+    parser.add_argument(
         "--format", type=Format, metavar="FORMAT",
         help="the format that the phone's app decrypts: pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: sealed "
         "if the key in the pairing token is Base64 of 32 bytes, else pipe",
@@ -361,8 +366,11 @@ def _deliver(
         )
     except RejectionError as error:
         raise Failure(str(error), REJECTED) from None
+    if options.no_key and options.old_pairing is not None:
+        raise Failure("--old-pairing needs a signature: omit --no-key", USAGE)
+    signature = None if options.no_key else _signature(options, pairing, envelope)
     outcome = _with_client(options, lambda client: client.submit(
-        envelope, signature=None if options.no_key else pairing.sign(envelope), timeout=options.timeout,
+        envelope, signature=signature, timeout=options.timeout,
         accept_queued=options.queue, returns_when_queued=options.queue,
     ), "sending the notification")
     return _report(outcome, pairing)
@@ -436,8 +444,8 @@ def _report(outcome: Outcome, pairing: PairingToken) -> int:
         raise Failure(f"gone: {text}. Forget this pairing", GONE)
     advice = {
         205: "; this phone accepts only signed notifications: send without --no-key",
-        206: "; this phone is bound to another sender key, which is derived from the pairing: use the phone's current "
-        "pairing token. If this is the current one, another sender has bound the phone: ask the node's operator to run "
+        206: "; this phone was paired anew elsewhere, or this pairing token is an old one: use the phone's current one. If "
+        "it is the current one, give the one before with --old-pairing; if that is lost, ask the node's operator to run "
         "tocsin unbind",
         203: "; --max-work SECONDS allows more computing",
         204: "; --max-work SECONDS allows more computing",
@@ -521,6 +529,16 @@ def _pairing(options: argparse.Namespace) -> PairingToken:
         return PairingToken(_pairing_text(options))
     except PairingError as error:
         raise Failure(str(error), USAGE) from None
+
+
+def _signature(options: argparse.Namespace, pairing: PairingToken, envelope: Envelope) -> Signature:
+    if options.old_pairing is None:
+        return pairing.sign(envelope)
+    try:
+        earlier = PairingToken("".join(_text("@" + options.old_pairing).splitlines()))
+        return pairing.sign(envelope, succeeding=earlier)
+    except (PairingError, ValueError) as error:
+        raise Failure(f"{options.old_pairing}: {error}", USAGE) from None
 
 
 def _text(argument: str) -> str:

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from . import errors, session
 from .channel import Channel
-from .envelope import Envelope, Format, Submission
+from .envelope import Envelope, Format, Signature, Submission
 from .handle import Handle, HandleOwner, HandleRefused, HandleRequest
 from .link import Waiter
 from .notification import BisqNotification, NotificationType
@@ -101,7 +101,7 @@ class TocsinClient:
         self,
         envelope: Envelope,
         *,
-        signature: tuple[bytes, bytes] | None = None,
+        signature: Signature | None = None,
         timeout: float = 180.0,
         accept_queued: bool = False,
         returns_when_queued: bool = False,
@@ -165,7 +165,7 @@ class TocsinClient:
         :raises HandleRefused: if the node does not accept the request.
         :raises SubmissionError: if there is no answer.
         """
-        return await self._ask(HandleRequest.register(phone, app, sender_keys, _sequence(), owner), timeout)
+        return await self._ask(HandleRequest.register(phone, app, sender_keys, _sequence(), owner, self._host), timeout)
 
     async def rotate(
         self, handle: Handle, phone: PairingToken, owner: HandleOwner, *, sender_keys: Sequence[bytes] = (),
@@ -175,11 +175,16 @@ class TocsinClient:
 
         :param phone: the phone's pairing token with its new device token.
         """
-        await self._ask(HandleRequest.rotate(handle, phone, sender_keys, _sequence(), owner), timeout)
+        await self._ask(HandleRequest.rotate(handle, phone, sender_keys, _sequence(), owner, self._host), timeout)
 
     async def forget(self, handle: Handle, owner: HandleOwner, *, timeout: float = 180.0) -> None:
         """Ends a handle: nobody can ring the phone by it any more. Raises as :meth:`register`."""
-        await self._ask(HandleRequest.forget(handle, _sequence(), owner), timeout)
+        await self._ask(HandleRequest.forget(handle, _sequence(), owner, self._host), timeout)
+
+    @property
+    def _host(self) -> str:
+        """The host of the only node that requests about handles go to."""
+        return self.options.nodes[0].host
 
     async def _ask(self, request: HandleRequest, timeout: float) -> Handle:
         waiter = await self._send(request, request.address, timeout)
@@ -196,11 +201,17 @@ class TocsinClient:
         app: str = "",
         sound: bool = True,
         format: Format | None = None,
+        succeeding: PairingToken | None = None,
         timeout: float = 180.0,
     ) -> Outcome:
-        """Seals, signs and submits a notification."""
+        """Seals, signs and submits a notification.
+
+        :param succeeding: the pairing that the phone had before it was paired anew with the same device token, until a
+            notification is delivered.
+        """
         envelope = pairing.seal(notification, app=app, sound=sound, format=format)
-        return await self.submit(envelope, signature=pairing.sign(envelope), timeout=timeout)
+        signature = pairing.sign(envelope, succeeding=succeeding)
+        return await self.submit(envelope, signature=signature, timeout=timeout)
 
     # Pairing
 

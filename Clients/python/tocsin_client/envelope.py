@@ -7,6 +7,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
+from typing import NamedTuple
 
 from .errors import RejectionError
 from .handle import Handle
@@ -34,6 +35,20 @@ class Format(str, Enum):
     """AES-256-CBC (Bisq 1, Haveno)."""
     SEALED = "sealed"
     """AES-256-GCM (Bisq Connect)."""
+
+
+class Signature(NamedTuple):
+    """Who signs a submission."""
+
+    key: bytes
+    """The public sender key, 32 bytes."""
+    signature: bytes
+    """Its signature of the envelope's digest, 64 bytes."""
+    succession: bytes | None = None
+    """Names the key as the successor of another one, 96 bytes."""
+
+    def __repr__(self) -> str:
+        return "<Signature redacted>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,8 +115,7 @@ class Submission:
 
     envelope: Envelope
     accept_queued: bool = False
-    signature: tuple[bytes, bytes] | None = None
-    """The public sender key, and its signature of the digest."""
+    signature: Signature | None = None
 
     def __repr__(self) -> str:
         return "<Submission redacted>"
@@ -144,7 +158,9 @@ class Submission:
         if proof is not None:
             fields.append((0x10, proof))
         if self.signature is not None:
-            fields += [(0x11, self.signature[0]), (0x12, self.signature[1])]
+            fields += [(0x11, self.signature.key), (0x12, self.signature.signature)]
+            if self.signature.succession is not None:
+                fields.append((0x82, self.signature.succession))
         return frame(
             FrameType.SUBMIT, struct.pack(">I", request) + b"".join(encoded_field(tag, value) for tag, value in fields)
         )

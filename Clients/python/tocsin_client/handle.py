@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from . import key_file
 from .errors import TocsinError
+from .onion_key import signed_onion
 from .outcome import Outcome
 from .wire import FrameType, encoded_field, frame
 
@@ -134,6 +135,8 @@ class HandleRequest:
     fields: Sequence[tuple[int, bytes]]
     """The fields that the owner signs, in ascending order of tag."""
     owner: HandleOwner
+    host: str
+    """The node's host: what is signed for one onion is not valid at another."""
     address: str
     """Decides which connections the request uses."""
     digest: bytes = field(init=False)
@@ -149,25 +152,26 @@ class HandleRequest:
 
     @classmethod
     def register(
-        cls, phone: PairingToken, app: str, sender_keys: Sequence[bytes], sequence: int, owner: HandleOwner
+        cls, phone: PairingToken, app: str, sender_keys: Sequence[bytes], sequence: int, owner: HandleOwner, host: str
     ) -> HandleRequest:
         """Asks for a handle for a phone."""
         named = [(0x0A, app.encode())] if app else []
         fields = [*_phone(phone), *named, (0x20, owner.public_key), *_rest(sender_keys, sequence)]
-        return cls(FrameType.REGISTER, fields, owner, phone.address)
+        return cls(FrameType.REGISTER, fields, owner, host, phone.address)
 
     @classmethod
     def rotate(
-        cls, handle: Handle, phone: PairingToken, sender_keys: Sequence[bytes], sequence: int, owner: HandleOwner
+        cls, handle: Handle, phone: PairingToken, sender_keys: Sequence[bytes], sequence: int, owner: HandleOwner,
+        host: str,
     ) -> HandleRequest:
         """Puts another device token behind a handle."""
         fields = [*_phone(phone), (0x0B, handle.bytes), *_rest(sender_keys, sequence)]
-        return cls(FrameType.ROTATE, fields, owner, handle.reveal())
+        return cls(FrameType.ROTATE, fields, owner, host, handle.reveal())
 
     @classmethod
-    def forget(cls, handle: Handle, sequence: int, owner: HandleOwner) -> HandleRequest:
+    def forget(cls, handle: Handle, sequence: int, owner: HandleOwner, host: str) -> HandleRequest:
         """Ends a handle."""
-        return cls(FrameType.FORGET, [(0x0B, handle.bytes), *_rest([], sequence)], owner, handle.reveal())
+        return cls(FrameType.FORGET, [(0x0B, handle.bytes), *_rest([], sequence)], owner, host, handle.reveal())
 
     @property
     def may_need_proof(self) -> bool:
@@ -176,7 +180,7 @@ class HandleRequest:
 
     def encode(self, request: int, proof: bytes | None) -> bytes:
         """Encodes the frame."""
-        signature = self.owner.sign(b"tnp1-handle" + bytes([self.kind]) + self.digest)
+        signature = self.owner.sign(b"tnp1-handle" + bytes([self.kind]) + signed_onion(self.host) + self.digest)
         fields = [*self.fields, (0x23, signature)]
         if proof is not None:
             fields = sorted([*fields, (_PROOF_TAG, proof)])

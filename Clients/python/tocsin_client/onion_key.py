@@ -38,6 +38,19 @@ def is_onion_label(label: str) -> bool:
     return version == b"\x03" and hashlib.sha3_256(b".onion checksum" + key + version).digest()[:2] == checksum
 
 
+def signed_onion(host: str) -> bytes:
+    """What a signature for a node at this host names: the public key in an onion address; zeros for any other host."""
+    name = host.lower()
+    if not name.endswith(".onion"):
+        return bytes(32)
+    # Subdomains of an onion address are not part of it.
+    label = name.removesuffix(".onion").rpartition(".")[2]
+    try:
+        return base64.b32decode(label.upper())[:32]
+    except ValueError:
+        return bytes(32)
+
+
 @dataclass(frozen=True, repr=False)
 class OnionKey:
     """The key and the onion that it opens. Prints without the key."""

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from .envelope import LONGEST_TTL, Envelope, Format, Magic
+from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature
 from .errors import PairingError, RejectionError
 from .handle import PREFIX, Handle
 from .notification import BisqNotification
@@ -106,11 +106,28 @@ class PairingToken:
         """The key that signs submissions for this phone. All desktops with this pairing derive the same one."""
         return Ed25519PrivateKey.from_private_bytes(self.sender_seed)
 
-    def sign(self, envelope: Envelope) -> tuple[bytes, bytes]:
-        """Returns the public sender key and its signature of the envelope."""
+    def sign(self, envelope: Envelope, *, succeeding: PairingToken | None = None) -> Signature:
+        """Returns the public sender key and its signature of the envelope.
+
+        :param succeeding: the pairing that the phone had before it was paired anew with the same device token: the
+            notification moves the phone's binding to this pairing's sender key when it is delivered.
+        :raises ValueError: if that pairing has another device token.
+        """
         key = self.sender_key
-        public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-        return public, key.sign(b"tnp1-sender" + envelope.digest)
+        public = _public(key)
+        signature = Signature(public, key.sign(b"tnp1-sender" + envelope.digest))
+        if succeeding is None:
+            return signature
+        if self.handle is not None or self.identity != succeeding.identity:
+            raise ValueError("the earlier pairing has another device token")
+        earlier = succeeding.sender_key
+        message = b"tnp1-successor" + public + self.identity.encode()
+        return signature._replace(succession=_public(earlier) + earlier.sign(message))
+
+    @property
+    def identity(self) -> str:
+        """The device token as nodes know the phone by it: Apple's hexadecimal digits in lower case."""
+        return self.device_token.lower() if self.magic in (Magic.IOS, Magic.IOS_DEV) else self.device_token
 
     def seal(
         self,
@@ -152,6 +169,10 @@ class PairingToken:
             self.magic, self.device_token, iv, ciphertext, form, app=app, ttl=ttl, is_urgent=is_urgent, sound=sound,
             collapse_id=collapse_id, handle=self.handle,
         )
+
+
+def _public(key: Ed25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
 def padded(text: bytes, bucket: int, form: Format) -> bytes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives import serialization
@@ -11,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from . import key_file, wire
 from .errors import TocsinError
+from .onion_key import signed_onion
 
 _LENGTH = 32
 
@@ -41,19 +41,6 @@ class SiteKey:
         public_key = self.private_key.public_key().public_bytes(
             serialization.Encoding.Raw, serialization.PublicFormat.Raw
         )
-        signature = self.private_key.sign(b"tnp1-site" + seed + _onion_key(host))
+        signature = self.private_key.sign(b"tnp1-site" + seed + signed_onion(host))
         fields = wire.encoded_field(0x30, public_key) + wire.encoded_field(0x31, signature)
         return wire.frame(wire.FrameType.AUTH, fields)
-
-
-def _onion_key(host: str) -> bytes:
-    """The public key in an onion address; zeros for any other host."""
-    name = host.lower()
-    if not name.endswith(".onion"):
-        return bytes(32)
-    # Subdomains of an onion address are not part of it.
-    label = name.removesuffix(".onion").rpartition(".")[2]
-    try:
-        return base64.b32decode(label.upper())[:32]
-    except ValueError:
-        return bytes(32)

@@ -17,6 +17,8 @@ package struct IngressSession {
         package var circuitIDs: Bool
         /// The node's onion address and port, if known: named to a client that bypassed tor.
         package var onion: String?
+        /// The node's onions.
+        package var onions: [SignedOnion]
         /// The longest frame after HELLO, in bytes.
         package var maximumFrame: Int
         /// The most submissions in flight.
@@ -38,6 +40,9 @@ package struct IngressSession {
         package var siteMode: SiteMode
         /// Whether the node keeps handles.
         package var keepsHandles: Bool
+
+        /// The onions that a sender's signature may name. Without tor, a sender has no onion to name.
+        package var signedOnions: [SignedOnion] { circuitIDs ? onions : onions + [.none] }
 
         /// The app of this name, or the default one for the empty name.
         package func app(named name: Bytes) -> (name: String, format: EnvelopeFormat)? {
@@ -404,7 +409,7 @@ package struct IngressSession {
         guard wait == .zero else { return answer(.retry(.connectionOverRate, after: wait.wireMilliseconds)) }
         if site == nil { control.take(rules.control, now: now) }
         do {
-            requests.handleRequests.append(try fields.checked())
+            requests.handleRequests.append(try fields.checked(at: rules.signedOnions))
             take(request)
             aboutHandles.insert(RequestNumber(request))
         } catch {

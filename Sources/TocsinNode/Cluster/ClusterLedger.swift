@@ -226,7 +226,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             envelope, token: intake.admission.name(of: envelope, app: app), app: app, through: .tnp, in: engine.names)
         let event: TokenEvent =
             switch outcome.kind {
-            case .delivered: .accepted(at: now.milliseconds, signer: 0, isUnsigned: false)
+            case .delivered: .accepted(at: now.milliseconds, signer: 0, predecessor: 0, isUnsigned: false)
             case .gone: .gone(since: outcome.goneSince ?? now.milliseconds)
             case .rejected where outcome.reason == .badDeviceToken: .bad
             case .rejected, .queued, .retry: .none

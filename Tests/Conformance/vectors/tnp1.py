@@ -68,7 +68,7 @@ PROOF = (lambda p: bytes.fromhex(p["seed_prefix"]) + U32[0](p["effort"]) + U64[0
 SUBMIT = {0x01: ("magic", TEXT), 0x02: ("device_token", TEXT), 0x03: ("iv", HEX), 0x04: ("ciphertext", HEX),
           0x05: ("ttl", U32), 0x06: ("priority", U8), 0x07: ("sound", U8), 0x08: ("collapse_id", TEXT),
           0x09: ("accept_queued", U8), 0x0A: ("app", TEXT), 0x0B: ("handle", HEX), 0x10: ("proof", PROOF), 0x11: ("sender_key", HEX),
-          0x12: ("signature", HEX), 0x81: ("hops", U8)}
+          0x12: ("signature", HEX), 0x81: ("hops", U8), 0x82: ("succession", HEX)}
 RESULT = {1: ("provider_id", TEXT), 2: ("text", TEXT), 3: ("gone_since", U64), 4: ("left", U32), 5: ("full_in", U32)}
 AUTH = {0x30: ("site_key", HEX), 0x31: ("site_signature", HEX)}
 AUTHED = {0x32: ("site_name", TEXT)}
@@ -213,7 +213,7 @@ def refusal(stream, reader, identified):
 # ---- one submission
 
 WIDTHS = {"handle": 32, "ttl": 4, "priority": 1, "sound": 1, "accept_queued": 1, "proof": 16, "sender_key": 32, "signature": 64,
-          "hops": 1}
+          "hops": 1, "succession": 96}
 ALLOWED = {"ttl": range(TTL_LIMIT + 1), "priority": (5, 10), "sound": (0, 1), "accept_queued": (0, 1)}
 
 def endpoint_ok(raw):
@@ -247,6 +247,7 @@ def faults(raw, form):
     found += [100] if "ciphertext" not in raw else []
     found += [100 for name, width in WIDTHS.items() if name in raw and len(raw[name]) != width]
     found += [100] if ("sender_key" in raw) != ("signature" in raw) else []
+    found += [100] if "succession" in raw and not {"sender_key", "signature"} & set(raw) else []
     magic, token, iv, sealed = (raw.get(name) for name in names[:4])
     if magic is not None and magic not in (b"iOS", b"iOSDev", b"android", b"web"):
         found.append(101)
@@ -371,18 +372,33 @@ def check_sender_key(v):
     seed = blake2b(b"tnp1-sender-seed" + address, digest_size=32, key=key).digest()
     return v | {"private_seed": seed.hex(), "sender_key": sign(seed, b"")[0].hex()}
 
-def signed_by_owner(kind, meaning, seed):
-    """The owner's key and signature: over the hash of all fields but the proof and the signature."""
+def signed_by_owner(kind, meaning, seed, onion):
+    """The owner's key and signature: over the node's onion and the hash of all fields but the proof and the signature."""
     rest = {name: value for name, value in meaning.items() if name not in ("proof", "owner_signature")}
     hashed = blake(pack_fields(HANDLE, rest))
-    return hashed, *sign(seed, bytes([CODES[kind]]) + hashed, b"tnp1-handle")
+    return hashed, *sign(seed, bytes([CODES[kind]]) + onion + hashed, b"tnp1-handle")
 
 def check_handle_signature(v):
     number, payload, _ = next_frame(bytes.fromhex(v["bytes"]), MAX_FRAME)
     meaning = decode(v["type"], payload)
-    hashed, owner, signature = signed_by_owner(TYPES[number], meaning, bytes.fromhex(v["private_seed"]))
+    seed, onion = bytes.fromhex(v["private_seed"]), bytes.fromhex(v["onion"])
+    hashed, owner, signature = signed_by_owner(TYPES[number], meaning, seed, onion)
     holds = meaning["owner_signature"] == signature.hex()  # Ed25519 signs without randomness
     return v | {"hash": hashed.hex(), "owner": owner.hex(), "holds": holds}
+
+def canonical(magic, token):
+    """The form under which a node knows a device token: Apple's digits in lower case."""
+    return token.lower() if magic in ("iOS", "iOSDev") else token
+
+def succeed(old_seed, key, magic, token):
+    """Names a sender key as the successor of an earlier one for a phone."""
+    old, signature = sign(old_seed, key + canonical(magic, token).encode(), b"tnp1-successor")
+    return old + signature
+
+def check_succession(v):
+    seed, key, given = (bytes.fromhex(v[name]) for name in ("earlier_private_seed", "sender_key", "succession"))
+    derived = succeed(seed, key, v["magic"], v["device_token"])
+    return v | {"succession": (derived if v["holds"] else given).hex(), "holds": derived == given}
 
 def check_rejected(v):
     number, payload, rest = next_frame(bytes.fromhex(v["bytes"]), MAX_FRAME)
@@ -394,6 +410,7 @@ def check_rejected(v):
 CHECKS = {
     "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
     "signatures": check_signature, "sender_keys": check_sender_key,
+    "successions": check_succession,
     "handle_signatures": check_handle_signature, "sealing": lambda v: v | seal(v), "web_push": lambda v: v | seal_web(v), "rejected": check_rejected,
     "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["identified"])},
 }

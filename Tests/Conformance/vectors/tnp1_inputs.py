@@ -5,7 +5,7 @@ import json
 from hashlib import shake_256
 
 from tnp1 import (CHECKS, HEX, SUBMIT, TEXT, TTL_LIMIT, U32, U64, bound, check_sender_key, digest_of, encode, frame,
-                  names_of, puzzle_hash, seal, seal_web, short, sign, signed_by_owner, smallest_nonce, tlv)
+                  names_of, puzzle_hash, seal, seal_web, short, sign, signed_by_owner, smallest_nonce, succeed, tlv)
 
 IOS = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
 FCM = ("cutUn7ZaTra9q3ayZG5vCQ:APA91bGrc9pTJdqzBgKYWQfP4I1g21rukjFpyKsjGCvFqnQl8owMqD_7_HB7viqHYXW5XE5O8B82Vyu9kZbAZ7u-"
@@ -128,6 +128,19 @@ def vectors():
     out["sender_keys"].append(check_sender_key(dict(
         name="by handle", format="pipe", key="12345678901234567890123456789012", handle=handle.hex())))
 
+    succession = succeed(theirs, key, "iOS", IOS)
+    for name, holds, magic, token, named_key, given in [
+            ("Apple", True, "iOS", IOS, key, succession),
+            ("Apple, token in capitals", True, "iOSDev", IOS.upper(), key, succession),
+            ("Google", True, "android", FCM_PAIRED, key, succeed(theirs, key, "android", FCM_PAIRED)),
+            ("web", True, "web", ENDPOINT, key, succeed(theirs, key, "web", ENDPOINT)),
+            ("another phone's", False, "iOS", IOS_PAIRED, key, succession),
+            ("another successor's", False, "iOS", IOS, their_key, succession),
+            ("the successor's own signature", False, "iOS", IOS, key, their_key + succeed(ours, key, "iOS", IOS)[32:]),
+            ("one bit of the signature", False, "iOS", IOS, key, flip(succession, 60))]:
+        add("successions", name, magic=magic, device_token=token, earlier_private_seed=theirs.hex(),
+            sender_key=named_key.hex(), succession=given.hex(), holds=holds)
+
     message = lambda name, side, kind, **m: add(
         "messages", f"{kind} {name}", **{"from": side, "type": kind, "bytes": encode(kind, m).hex()} | m)
     for name, lowest, highest, agent in [
@@ -160,6 +173,7 @@ def vectors():
                                        ciphertext=out["web_push"][3]["ciphertext"]),
             "web, onion service": web | {"device_token": f"http://{'a' * 56}.onion:8080/~x"},
             "web, port": web | {"device_token": "https://a-b.push.example:8443/"},
+            "a new key": named | signed | {"succession": succession.hex()},
             "by handle": by_handle,
             "by handle, signed, app named": by_handle | dict(
                 app="bisq", sender_key=key.hex(), signature=sign(ours, digest_of(by_handle | {"app": "bisq"}))[1].hex(),
@@ -183,17 +197,21 @@ def vectors():
             message(f"from {side}", side, kind, opaque=fill(side, 8).hex())
     message("nothing asked", "node", "PUZZLE", **calm)
     message("effort asked", "node", "PUZZLE", **busy)
-    site = fill("site", 32)
-    for name, onion in (("through an onion", fill("onion", 32)), ("without an onion", bytes(32))):
+    site, through, without = fill("site", 32), fill("onion", 32), bytes(32)
+    for name, onion in (("through an onion", through), ("without an onion", without)):
         site_key, proven = sign(site, seed + onion, b"tnp1-site")
         message(name, "sender", "AUTH", site_key=site_key.hex(), site_signature=proven.hex())
     message("accepted", "node", "AUTHED", outcome=0, reason=0, site_name="back-end")
     message("rejected", "node", "AUTHED", outcome=2, reason=312)
     owner, senders = fill("owner", 32), (sign(fill(f"sender {n}", 32), b"")[0] for n in range(8))
-    asked = lambda request, kind, seed=owner, **fields: fields | dict(
-        request=request, owner_signature=signed_by_owner(kind, fields, seed)[2].hex())
+    asked = lambda request, kind, seed=owner, onion=through, **fields: fields | dict(
+        request=request, owner_signature=signed_by_owner(kind, fields, seed, onion)[2].hex())
     one, *others = [k.hex() for k in senders]
     registration, phone = dict(magic="iOS", device_token=IOS, owner=sign(owner, b"")[0].hex()), {"handle": handle.hex()}
+    def signature_of(name, kind, v, seed, onion, holds):
+        hashed, by, _ = signed_by_owner(kind, {k: x for k, x in v.items() if k != "request"}, seed, onion)
+        add("handle_signatures", name, type=kind, bytes=encode(kind, v).hex(), private_seed=seed.hex(), onion=onion.hex(),
+            owner=by.hex(), hash=hashed.hex(), holds=holds)
     requests = [
         ("whoever has the handle may ring", "REGISTER", asked(1, "REGISTER", **registration, sequence="1")),
         ("one sender key, app named", "REGISTER", asked(
@@ -206,19 +224,17 @@ def vectors():
         ("other sender keys", "ROTATE", asked(
             5, "ROTATE", magic="android", device_token=FCM_PAIRED, **phone, sender_keys=others[0], sequence="3")),
         ("ended", "FORGET", asked(6, "FORGET", **phone, sequence="4")),
+        ("without an onion", "FORGET", asked(9, "FORGET", onion=without, **phone, sequence="6")),
         ("another owner", "FORGET", asked(7, "FORGET", seed=theirs, **phone, sequence="5"))]
     # A proof is not signed, because it is made last.
     requests.append(("with a proof", "REGISTER", requests[1][2] | dict(request=8, proof=proof)))
     for name, kind, v in requests:
         message(name, "sender", kind, **v)
         seed = theirs if name == "another owner" else owner
-        hashed, by, _ = signed_by_owner(kind, {k: x for k, x in v.items() if k != "request"}, seed)
-        add("handle_signatures", f"{kind} {name}", type=kind, bytes=encode(kind, v).hex(), private_seed=seed.hex(),
-            owner=by.hex(), hash=hashed.hex(), holds=True)
-    stolen = requests[-3][2] | {"handle": fill("another handle", 32).hex()}
-    hashed, by, _ = signed_by_owner("FORGET", {k: x for k, x in stolen.items() if k != "request"}, owner)
-    add("handle_signatures", "FORGET of another handle", type="FORGET", bytes=encode("FORGET", stolen).hex(),
-        private_seed=owner.hex(), owner=by.hex(), hash=hashed.hex(), holds=False)
+        signature_of(f"{kind} {name}", kind, v, seed, without if name == "without an onion" else through, True)
+    ended = next(v for name, _, v in requests if name == "ended")
+    signature_of("FORGET of another handle", "FORGET", ended | {"handle": fill("another handle", 32).hex()}, owner, through, False)
+    signature_of("REGISTER signed for another node", "REGISTER", requests[0][2], owner, fill("another onion", 32), False)
     for name, outcome, reason, wait, rest in [
             ("accepted", 0, 0, 0, phone), ("not the owner", 2, 311, 0, {}), ("unknown", 4, 310, 0, {}),
             ("full", 3, 202, 60000, {})]:
@@ -296,7 +312,8 @@ def vectors():
                 "proof of 15 bytes": {0x10: proof[:15]}, "proof of 17 bytes": {0x10: proof + b"\0"},
                 "sender key of 31 bytes": {0x11: key[:31], 0x12: good},
                 "signature of 63 bytes": {0x11: key, 0x12: good[:63]}, "sender key alone": {0x11: key},
-                "signature alone": {0x12: good}, "hops of 2 bytes": {0x81: b"\0\1"}}),
+                "signature alone": {0x12: good}, "succession alone": {0x82: succession},
+                "succession of 95 bytes": {0x11: key, 0x12: good, 0x82: succession[:95]}, "hops of 2 bytes": {0x81: b"\0\1"}}),
             ("pipe", 101, {"unknown magic": {1: b"windows"}, "magic in other case": {1: b"ios"}}),
             ("pipe", 102, {
                 "android token empty": android | {2: b""}, "android token of 513 bytes": android | {2: b"t" * 513},

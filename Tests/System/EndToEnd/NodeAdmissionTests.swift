@@ -545,17 +545,17 @@ import TocsinClient
         let site = try key(7)
         let publicKey = String(decoding: Base64.encode(site.publicKey), as: UTF8.self)
         let sites = "[sites]\nmode = \"open\"\n[[site]]\nname = \"desk\"\nkey = \"\(publicKey)\""
-        let other = [UInt8](repeating: 9, count: 32)
+        let other = try #require(SignedOnion(publicKey: [UInt8](repeating: 9, count: 32)))
         for circuitIDs in [false, true] {
             let stage = Stage()
             try await stage.start(circuitIDs: circuitIDs, more: sites)
             let line = circuitIDs ? Array("PROXY TCP6 fc00:dead:beef:4dad::0:b7 ::1 183 80\r\n".utf8) : []
             // Behind tor, every sender uses an onion.
-            let direct = try await stage.authenticate(site, onion: SiteAuthentication.noOnion, after: line)
+            let direct = try await stage.authenticate(site, onion: .none, after: line)
             #expect(direct == (circuitIDs ? .rejected : .accepted("desk")))
             #expect(try await stage.authenticate(site, onion: other, after: line) == .rejected)
             #expect(
-                try await stage.authenticate(try key(8), onion: SiteAuthentication.noOnion, after: line)
+                try await stage.authenticate(try key(8), onion: .none, after: line)
                     == .rejected)
             await stage.end()
         }

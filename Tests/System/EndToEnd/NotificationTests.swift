@@ -179,7 +179,7 @@ actor Stage {
 
     /// Sends AUTH with a signature that names this onion.
     /// - Returns: AUTHED.
-    func authenticate(_ key: Ed25519.PrivateKey, onion: [UInt8], after prelude: [UInt8] = []) async throws
+    func authenticate(_ key: Ed25519.PrivateKey, onion: SignedOnion, after prelude: [UInt8] = []) async throws
         -> SiteAuthenticationResult
     {
         let stream = try await loop.dial(socket, timeout: .seconds(60))

@@ -18,40 +18,50 @@ final class HandleRequest {
     private final byte[] hash;
     private final byte[] signature;
 
-    private HandleRequest(int type, Bytes.Output before, Bytes.Output after, HandleOwner owner) {
+    private HandleRequest(int type, Bytes.Output before, Bytes.Output after, HandleOwner owner, String host) {
         this.type = type;
         this.before = before.bytes();
         this.after = after.bytes();
         hash = Crypto.blake2b(null, this.before, this.after);
-        signature = owner.sign(message(type, hash)).signature();
+        signature = owner.sign(message(type, OnionAddress.signed(host), hash)).signature();
     }
 
-    private static byte[] message(int type, byte[] hash) {
-        return Bytes.join(Bytes.of("tnp1-handle"), new byte[] {(byte) type}, hash);
+    private static byte[] message(int type, byte[] onion, byte[] hash) {
+        return Bytes.join(Bytes.of("tnp1-handle"), new byte[] {(byte) type}, onion, hash);
     }
 
     static HandleRequest register(
-            PairingToken phone, String app, List<byte[]> senderKeys, long sequence, HandleOwner owner) {
+            PairingToken phone,
+            String app,
+            List<byte[]> senderKeys,
+            long sequence,
+            HandleOwner owner,
+            String host) {
         Bytes.Output before = phone(phone);
         if (!app.isEmpty()) {
             before.field(0x0A, Bytes.of(app));
         }
         Bytes.Output after = new Bytes.Output();
         after.field(0x20, owner.sign(new byte[0]).key());
-        return new HandleRequest(Wire.REGISTER, before, rest(after, senderKeys, sequence), owner);
+        return new HandleRequest(Wire.REGISTER, before, rest(after, senderKeys, sequence), owner, host);
     }
 
     static HandleRequest rotate(
-            Handle handle, PairingToken phone, List<byte[]> senderKeys, long sequence, HandleOwner owner) {
+            Handle handle,
+            PairingToken phone,
+            List<byte[]> senderKeys,
+            long sequence,
+            HandleOwner owner,
+            String host) {
         Bytes.Output before = phone(phone);
         before.field(0x0B, handle.bytes());
-        return new HandleRequest(Wire.ROTATE, before, rest(new Bytes.Output(), senderKeys, sequence), owner);
+        return new HandleRequest(Wire.ROTATE, before, rest(new Bytes.Output(), senderKeys, sequence), owner, host);
     }
 
-    static HandleRequest forget(Handle handle, long sequence, HandleOwner owner) {
+    static HandleRequest forget(Handle handle, long sequence, HandleOwner owner, String host) {
         Bytes.Output before = new Bytes.Output();
         before.field(0x0B, handle.bytes());
-        return new HandleRequest(Wire.FORGET, before, rest(new Bytes.Output(), List.of(), sequence), owner);
+        return new HandleRequest(Wire.FORGET, before, rest(new Bytes.Output(), List.of(), sequence), owner, host);
     }
 
     private static Bytes.Output phone(PairingToken phone) {

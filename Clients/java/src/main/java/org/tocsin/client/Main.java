@@ -51,7 +51,7 @@ public final class Main {
             "--onion-key",
             "--tor-control",
             "--direct");
-    private static final Set<String> DELIVERY_OPTIONS = Set.of("--app", "--ttl", "--format", "--queue", "--no-key");
+    private static final Set<String> DELIVERY_OPTIONS = Set.of("--app", "--ttl", "--format", "--queue", "--no-key", "--old-pairing");
     private static final Set<String> REPEATABLE = Set.of("--node", "--sender-key");
 
     private static final String HELP =
@@ -88,6 +88,7 @@ public final class Main {
               --ttl SECONDS          how long the push service may store the notification; 0: now or never
               --queue                exit as soon as the node has stored the notification, if it can do that
               --no-key               do not sign
+              --old-pairing FILE     the pairing token that this phone had before it was paired anew
               --format FORMAT        pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: from the key's form
               --yes                  pair erase: do not ask for confirmation
 
@@ -451,6 +452,15 @@ public final class Main {
         submission.timeout(timeout());
         if (!has("--no-key")) {
             submission.signedFor(pairing);
+        } else if (has("--old-pairing")) {
+            throw new Failure(USAGE, "--old-pairing needs a signature: omit --no-key");
+        }
+        if (has("--old-pairing")) {
+            try {
+                submission.succeeding(pairing, oldPairing());
+            } catch (IllegalArgumentException error) {
+                throw new Failure(USAGE, error.getMessage());
+            }
         }
         if (has("--queue")) {
             submission.acceptQueued(true);
@@ -581,8 +591,8 @@ public final class Main {
     private static String advice(int reason) {
         return switch (reason) {
             case 205 -> "; this phone accepts only signed notifications: send without --no-key";
-            case 206 -> "; this phone is bound to another sender key, which is derived from the pairing: use the phone's"
-                    + " current pairing token. If this is the current one, another sender has bound the phone: ask the"
+            case 206 -> "; this phone was paired anew elsewhere, or this pairing token is an old one: use the phone's current"
+                    + " one. If it is the current one, give the one before with --old-pairing; if that is lost, ask the"
                     + " node's operator to run tocsin unbind";
             case 203, 204 -> "; --max-work SECONDS allows more computing";
             default -> "";
@@ -680,11 +690,22 @@ public final class Main {
     }
 
     private PairingToken pairing(int index) throws Failure {
+        return parsed(pairingText(index));
+    }
+
+    private static PairingToken parsed(String text) throws Failure {
         try {
-            return PairingToken.parse(pairingText(index));
+            return PairingToken.parse(text);
         } catch (PairingException error) {
             throw new Failure(USAGE, error.getMessage());
         }
+    }
+
+    /** The pairing in the file that {@code --old-pairing} names. */
+    private PairingToken oldPairing() throws Failure {
+        return parsed(text("@" + value("--old-pairing").orElseThrow())
+                .lines()
+                .collect(Collectors.joining()));
     }
 
     /** The argument, or for {@code @FILE} the content of that file; {@code @@} at the beginning stands for {@code @}. */

@@ -12,6 +12,8 @@ import java.util.Optional;
 final class OnionAddress {
     static final String SUFFIX = ".onion";
 
+    private static final int KEY_LENGTH = 32;
+
     private OnionAddress() {}
 
     static boolean isOnion(String host) {
@@ -23,6 +25,17 @@ final class OnionAddress {
         String name = host.toLowerCase(Locale.ROOT);
         String rest = name.substring(0, name.length() - SUFFIX.length());
         return rest.substring(rest.lastIndexOf('.') + 1);
+    }
+
+    /** What a signature for a node at this host names: the public key in an onion address; zeros for any other host. */
+    static byte[] signed(String host) {
+        byte[] none = new byte[KEY_LENGTH];
+        if (!isOnion(host)) {
+            return none;
+        }
+        return base32(label(host))
+                .map(bytes -> Arrays.copyOf(bytes, KEY_LENGTH))
+                .orElse(none);
     }
 
     /** Whether a label has the right length, version and checksum. */

@@ -3,6 +3,7 @@ package org.tocsin.client;
 
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Locale;
 import java.util.Optional;
 
 /**
@@ -270,6 +271,16 @@ public final class PairingToken {
      */
     public Signature sign(Envelope envelope) {
         return Crypto.sign(senderSeed(), Bytes.join(Bytes.of("tnp1-sender"), envelope.digest()));
+    }
+
+    /** The device token as nodes know the phone by it: Apple's hexadecimal digits in lower case (PROTOCOL §3, "Identity"). */
+    String identity() {
+        return identity(magic, deviceToken);
+    }
+
+    static String identity(Magic magic, String deviceToken) {
+        boolean isApple = magic == Magic.IOS || magic == Magic.IOS_DEV;
+        return isApple ? deviceToken.toLowerCase(Locale.ROOT) : deviceToken;
     }
 
     /** The seed of the sender key. */

@@ -3,7 +3,6 @@ package org.tocsin.client;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.Arrays;
 
 /** The key of a site: a sender that the operators of its nodes know (PROTOCOL §10). Prints without the key. */
 public final class SiteKey {
@@ -35,12 +34,7 @@ public final class SiteKey {
 
     /** AUTH for a connection to this host whose WELCOME has a puzzle with this seed. */
     byte[] authentication(byte[] puzzleSeed, String host) {
-        byte[] onion = new byte[KeyFile.LENGTH];
-        if (OnionAddress.isOnion(host)) {
-            onion = OnionAddress.base32(OnionAddress.label(host))
-                    .map(bytes -> Arrays.copyOf(bytes, KeyFile.LENGTH))
-                    .orElse(onion);
-        }
-        return Wire.auth(Crypto.sign(seed, Bytes.join(Bytes.of("tnp1-site"), puzzleSeed, onion)));
+        return Wire.auth(
+                Crypto.sign(seed, Bytes.join(Bytes.of("tnp1-site"), puzzleSeed, OnionAddress.signed(host))));
     }
 }

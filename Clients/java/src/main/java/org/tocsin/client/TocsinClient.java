@@ -295,6 +295,21 @@ public final class TocsinClient implements AutoCloseable {
         }
 
         /**
+         * Signs it and moves the phone's binding from the sender key of an earlier pairing to this one's (PROTOCOL §3, "A
+         * new key"). Do this after the phone was paired anew and has kept its device token, until a notification is
+         * delivered.
+         *
+         * @param pairing the pairing for which the envelope is sealed
+         * @param earlier the pairing of before
+         * @return this submission
+         * @throws IllegalArgumentException if the pairings have different device tokens
+         */
+        public Submission succeeding(PairingToken pairing, PairingToken earlier) {
+            signature = pairing.sign(envelope).succeeding(pairing, earlier);
+            return this;
+        }
+
+        /**
          * Limits the time, including the time in which no node is reachable.
          *
          * @param limit the longest time to wait for an outcome
@@ -404,7 +419,7 @@ public final class TocsinClient implements AutoCloseable {
     public CompletableFuture<Handle> register(
             PairingToken phone, String app, List<byte[]> senderKeys, HandleOwner owner, Duration timeout) {
         return ask(
-                HandleRequest.register(phone, app, senderKeys, nextSequence(), owner),
+                HandleRequest.register(phone, app, senderKeys, nextSequence(), owner, host()),
                 phone.address(),
                 timeout);
     }
@@ -422,7 +437,7 @@ public final class TocsinClient implements AutoCloseable {
     public CompletableFuture<Handle> rotate(
             Handle handle, PairingToken phone, List<byte[]> senderKeys, HandleOwner owner, Duration timeout) {
         return ask(
-                HandleRequest.rotate(handle, phone, senderKeys, nextSequence(), owner),
+                HandleRequest.rotate(handle, phone, senderKeys, nextSequence(), owner, host()),
                 handle.reveal(),
                 timeout);
     }
@@ -436,12 +451,17 @@ public final class TocsinClient implements AutoCloseable {
      * @return the same handle; fails with {@link HandleException} if the node does not accept the request
      */
     public CompletableFuture<Handle> forget(Handle handle, HandleOwner owner, Duration timeout) {
-        return ask(HandleRequest.forget(handle, nextSequence(), owner), handle.reveal(), timeout);
+        return ask(HandleRequest.forget(handle, nextSequence(), owner, host()), handle.reveal(), timeout);
     }
 
     /** The present Unix time in milliseconds, or one more than the last sequence of this process if that is greater. */
     static long nextSequence() {
         return LAST_SEQUENCE.updateAndGet(last -> Math.max(last + 1, System.currentTimeMillis()));
+    }
+
+    /** The host of the only node that requests about handles go to. */
+    private String host() {
+        return settings.nodes().get(0).host();
     }
 
     private CompletableFuture<Handle> ask(HandleRequest request, String address, Duration timeout) {

@@ -18,6 +18,7 @@ import java.util.Arrays;
 import java.util.Base64;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -93,7 +94,10 @@ class VectorsTest {
                 continue;
             }
             Signature signature = vector.containsKey("sender_key")
-                    ? new Signature(hex(vector.get("sender_key")), hex(vector.get("signature")))
+                    ? new Signature(
+                            hex(vector.get("sender_key")),
+                            hex(vector.get("signature")),
+                            vector.containsKey("succession") ? hex(vector.get("succession")) : null)
                     : null;
             boolean acceptQueued = number(vector.getOrDefault("accept_queued", 0.0)) == 1;
             Entry entry = new Entry(envelope(vector), signature, acceptQueued, false, 0, 1, 0);
@@ -108,6 +112,51 @@ class VectorsTest {
     }
 
     @Test
+    void successions() throws Exception {
+        // The keys of the vectors come from no pairing, so this holds the signed bytes against two pairings' own keys.
+        String token = "D45161DF3D172837F1B83BB3E411D5A63120DE6B435FF9235ADB70D619D162A1";
+        PairingToken earlier = PairingToken.parse("iOS|x|A4C595428CAA4C768F60AE7EBFF85852|" + token);
+        PairingToken present = PairingToken.parse("iOSDev|x|B4C595428CAA4C768F60AE7EBFF85852|" + token.toLowerCase(Locale.ROOT));
+        Signature signature = present.sign(present.seal(
+                new BisqNotification(NotificationType.TRADE, "", ""), Envelope.Options.DEFAULT));
+        Bytes.Output output = new Bytes.Output();
+        signature.succeeding(present, earlier).encode(output);
+        byte[] encoded = output.bytes();
+        byte[] message = Bytes.join(
+                Bytes.of("tnp1-successor"), signature.key(), Bytes.of(token.toLowerCase(Locale.ROOT)));
+        Signature old = Crypto.sign(earlier.senderSeed(), message);
+        assertArrayEquals(
+                Bytes.join(new byte[] {(byte) 0x82, 0, 96}, old.key(), old.signature()),
+                Arrays.copyOfRange(encoded, encoded.length - 99, encoded.length));
+        PairingToken other = PairingToken.parse("iOS|x|A4C595428CAA4C768F60AE7EBFF85852|ab" + token.substring(2));
+        assertThrows(IllegalArgumentException.class, () -> signature.succeeding(present, other));
+        for (Map<String, Object> vector : list("successions")) {
+            byte[] named = Bytes.join(
+                    Bytes.of("tnp1-successor"),
+                    hex(vector.get("sender_key")),
+                    Bytes.of(PairingToken.identity(Magic.of((String) vector.get("magic")).orElseThrow(), (String) vector.get("device_token"))));
+            Signature made = Crypto.sign(hex(vector.get("earlier_private_seed")), named);
+            boolean holds = Arrays.equals(hex(vector.get("succession")), Bytes.join(made.key(), made.signature()));
+            assertEquals(vector.get("holds"), holds, (String) vector.get("name"));
+        }
+    }
+
+    /** A host with this public key, whose checksum no signature covers; an address without tor for zeros. */
+    private static String onionHost(byte[] key) {
+        BigInteger bits = new BigInteger(1, key);
+        if (bits.signum() == 0) {
+            return "127.0.0.1";
+        }
+        // 32 bytes of key and 3 more are 56 characters of 5 bits.
+        bits = bits.shiftLeft(24);
+        StringBuilder label = new StringBuilder();
+        for (int place = 55; place >= 0; place--) {
+            label.append("abcdefghijklmnopqrstuvwxyz234567".charAt(bits.shiftRight(5 * place).intValue() & 31));
+        }
+        return label + ".onion";
+    }
+
+    @Test
     void requestsOfAHandlesOwner(@TempDir Path folder) throws Exception {
         int checked = 0;
         for (Map<String, Object> signed : list("handle_signatures")) {
@@ -116,13 +165,14 @@ class VectorsTest {
                     .findFirst()
                     .orElse(null);
             // The encoder makes no wrong signatures, and no request for the owner of another key.
-            if (vector == null || vector.containsKey("proof")) {
+            if (vector == null || vector.containsKey("proof") || signed.get("holds").equals(false)) {
                 continue;
             }
             Path file = folder.resolve("owner" + checked);
             KeyFile.create(file, hex(signed.get("private_seed")));
             HandleOwner owner = HandleOwner.read(file);
             long sequence = number(vector.get("sequence"));
+            String host = onionHost(hex(signed.get("onion")));
             byte[] keys = vector.containsKey("sender_keys") ? hex(vector.get("sender_keys")) : new byte[0];
             List<byte[]> senderKeys = IntStream.range(0, keys.length / 32)
                     .mapToObj(index -> Arrays.copyOfRange(keys, 32 * index, 32 * index + 32))
@@ -135,9 +185,9 @@ class VectorsTest {
             HandleRequest request =
                     switch ((String) vector.get("type")) {
                         case "REGISTER" -> HandleRequest.register(
-                                phone, (String) vector.getOrDefault("app", ""), senderKeys, sequence, owner);
-                        case "ROTATE" -> HandleRequest.rotate(handle, phone, senderKeys, sequence, owner);
-                        default -> HandleRequest.forget(handle, sequence, owner);
+                                phone, (String) vector.getOrDefault("app", ""), senderKeys, sequence, owner, host);
+                        case "ROTATE" -> HandleRequest.rotate(handle, phone, senderKeys, sequence, owner, host);
+                        default -> HandleRequest.forget(handle, sequence, owner, host);
                     };
             String name = (String) vector.get("name");
             assertArrayEquals(hex(signed.get("hash")), request.hash(), name);
@@ -145,7 +195,7 @@ class VectorsTest {
                     hex(vector.get("bytes")), request.encode(number(vector.get("request")), null), name);
             checked++;
         }
-        assertEquals(7, checked);
+        assertEquals(8, checked);
     }
 
     @Test

@@ -244,7 +244,7 @@ let package = Package(
         .testTarget(
             name: "EventLoopTests",
             dependencies: ["TestSupport", "Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
-            swiftSettings: ours),
+            exclude: ["Certificates"], swiftSettings: ours),
         .testTarget(
             name: "HandlesTests", dependencies: ["TestSupport", "Cryptography", "Handles", "Store", "TNP"],
             swiftSettings: ours),

@@ -16,11 +16,14 @@ package struct FileCopies: Codable, Sendable, Redacted {
     package init() {}
 
     /// Reads a file, or keeps why it cannot be read.
-    /// - Parameter limit: the maximum size in bytes.
-    package mutating func add(_ path: String, atMost limit: Int) {
+    /// - Parameters:
+    ///   - limit: the maximum size in bytes.
+    ///   - directory: the canonical path of a directory whose files are refused: the process that asks for the copies could
+    ///     have made them links.
+    package mutating func add(_ path: String, atMost limit: Int, notBeneath directory: String? = nil) {
         var copy = Copy()
         do {
-            copy.bytes = Base64Bytes(try RegularFile.read(path, atMost: limit))
+            copy.bytes = Base64Bytes(try RegularFile.read(path, atMost: limit, notBeneath: directory))
             if case .failure(.accessibleByOthers) = Result(catching: { () throws(RegularFile.Failure) in
                 try RegularFile.read(path, atMost: limit, access: .owner)
             }) {

@@ -29,9 +29,12 @@ package enum RegularFile {
     /// - Parameters:
     ///   - limit: the maximum size in bytes.
     ///   - access: the users who may have access to the file; reading fails if others have.
+    ///   - directory: the canonical path of a directory whose files are refused, whatever links lead to them; `nil` for
+    ///     none.
     ///   - copies: used in place of the files themselves.
     package static func read(
-        _ path: String, atMost limit: Int, access: Access = .anyone, copies: FileCopies? = nil
+        _ path: String, atMost limit: Int, access: Access = .anyone, notBeneath directory: String? = nil,
+        copies: FileCopies? = nil
     ) throws(Failure) -> [UInt8] {
         if let copy = try copies?.read(path, atMost: limit, access: access) { return copy }
         // Non-blocking: opening a pipe would otherwise wait for a writer.
@@ -42,6 +45,7 @@ package enum RegularFile {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .system(errno) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
+        if let directory, isOpen(descriptor, beneath: directory) { throw .system(EACCES) }
         guard access == .anyone || status.st_mode & 0o077 == 0 else { throw .accessibleByOthers }
         guard access != .thisUser || status.st_uid == geteuid() else { throw .accessibleByOthers }
         guard status.st_size <= limit else { throw .tooLarge(Int(status.st_size)) }
@@ -58,5 +62,13 @@ package enum RegularFile {
         }
         bytes.removeLast(bytes.count - length)
         return bytes
+    }
+
+    /// Whether an open file is beneath a directory. Asks the kernel for the file's place, because its path may have changed
+    /// since; a file whose place is unknown counts as beneath it.
+    private static func isOpen(_ descriptor: Int32, beneath directory: String) -> Bool {
+        guard let place = realpath("/proc/self/fd/\(descriptor)", nil) else { return true }
+        defer { free(place) }
+        return String(cString: place).hasPrefix(directory == "/" ? "/" : "\(directory)/")
     }
 }

@@ -74,13 +74,23 @@ package final class TLSContext: @unchecked Sendable {
     /// The largest key of a certificate, in bits.
     private static let maximumKeyBits: Int32 = 8192
 
+    /// The result of a verification that ``verification`` ended.
+    private static let keyTooLarge = Int32(X509_V_ERR_APPLICATION_VERIFICATION)
+
+    /// Why a verification failed, as text.
+    static func text(ofVerification result: Int) -> String {
+        result == Int(keyTooLarge)
+            ? "a certificate's key has more than \(maximumKeyBits) bits"
+            : String(cString: X509_verify_cert_error_string(result))
+    }
+
     /// Whether a certificate of a chain is acceptable, apart from what OpenSSL says: called for each.
     private static let verification: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isValid, chain in
         guard isValid == 1, let certificate = X509_STORE_CTX_get_current_cert(chain),
             let key = X509_get0_pubkey(certificate)
         else { return isValid }
         guard EVP_PKEY_get_bits(key) <= maximumKeyBits else {
-            X509_STORE_CTX_set_error(chain, Int32(X509_V_ERR_EE_KEY_TOO_SMALL))
+            X509_STORE_CTX_set_error(chain, keyTooLarge)
             return 0
         }
         return 1

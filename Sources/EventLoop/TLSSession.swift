@@ -102,7 +102,7 @@ final class TLSSession {
         defer { ERR_clear_error() }
         let verification = SSL_get_verify_result(ssl)
         if Int(verification) != Int(X509_V_OK), SSL_is_server(ssl) == 0 {
-            return .tls(String(cString: X509_verify_cert_error_string(verification)))
+            return .tls(TLSContext.text(ofVerification: Int(verification)))
         }
         return ERR_reason_error_string(ERR_get_error()).map { .tls(String(cString: $0)) } ?? endOfInput
     }

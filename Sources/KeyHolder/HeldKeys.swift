@@ -52,7 +52,10 @@ struct HeldKeys {
         report.copies.add(file, atMost: ConfiguredFile.largest)
         // The node reports what is wrong with the configuration.
         guard let configuration = try? Configuration(file: file, copies: report.copies) else { return report }
-        for other in configuration.otherFiles { report.copies.add(other, atMost: ConfiguredFile.largest) }
+        let state = configuration.canonicalState
+        for other in configuration.otherFiles {
+            report.copies.add(other, atMost: ConfiguredFile.largest, notBeneath: state)
+        }
         for reference in configuration.credentials {
             do {
                 let loaded = try CredentialFiles().load(reference)

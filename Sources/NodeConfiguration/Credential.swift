@@ -63,13 +63,16 @@ extension Configuration {
     /// Whether a file is beneath the state directory, where the node can write, and read for itself.
     /// Also where the path only leads through it: the node could make what it writes there a link to any file.
     package func isInState(_ file: String) -> Bool {
-        let state = Self.canonical(state)
+        let state = canonicalState
         // The file itself may be a link.
         return (Self.directories(of: file) + Self.directories(of: Self.canonical(file))).contains { directory in
             let path = Self.canonical(directory)
             return path == state || path.hasPrefix("\(state)/")
         }
     }
+
+    /// The state directory without links, `..` and slashes at its end.
+    package var canonicalState: String { Self.canonical(state) }
 
     /// A directory and those above it, as the path names them.
     private static func directories(of file: String) -> [String] {

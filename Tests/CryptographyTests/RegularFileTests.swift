@@ -50,6 +50,34 @@ import Testing
         #expect(failure() == .notRegular)
     }
 
+    @Test func `a file beneath a forbidden directory is refused, whatever links lead to it`() throws {
+        let base = path
+        defer { try? FileManager.default.removeItem(atPath: base) }
+        for directory in ["state", "state/inner", "state2", "elsewhere"] {
+            try FileManager.default.createDirectory(atPath: "\(base)/\(directory)", withIntermediateDirectories: true)
+        }
+        for file in ["state/a", "state/inner/a", "state2/a", "elsewhere/a"] {
+            try Data([7]).write(to: URL(filePath: "\(base)/\(file)"))
+        }
+        try FileManager.default.createSymbolicLink(atPath: "\(base)/elsewhere/link", withDestinationPath: "../state/a")
+        try FileManager.default.createSymbolicLink(atPath: "\(base)/through", withDestinationPath: "state/inner")
+        try FileManager.default.createSymbolicLink(atPath: "\(base)/state/out", withDestinationPath: "../elsewhere/a")
+        func isRead(_ file: String) -> Bool {
+            (try? RegularFile.read("\(base)/\(file)", atMost: 1, notBeneath: canonical("\(base)/state"))) != nil
+        }
+        for file in ["state/a", "state/inner/a", "elsewhere/link", "through/a", "elsewhere/../state/a"] {
+            #expect(!isRead(file), "\(file)")
+        }
+        // The last one leads out of the directory; a configuration that names it is refused by its path.
+        for file in ["state2/a", "elsewhere/a", "state/out"] { #expect(isRead(file), "\(file)") }
+    }
+
+    private func canonical(_ path: String) -> String {
+        guard let resolved = realpath(path, nil) else { return path }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
     @Test(arguments: [mode_t(0o640), 0o604, 0o610, 0o602])
     func `a file that other users can access is refused if it must be private`(_ mode: mode_t) throws {
         defer { unlink(path) }

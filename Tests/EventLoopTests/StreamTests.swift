@@ -258,6 +258,26 @@ private func temporaryPath(_ name: String) -> String { "/tmp/tocsin-test-\(UUID(
         }
     }
 
+    @Test func `a server with a very large key is rejected, whoever vouches for it`() async throws {
+        let directory = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Certificates")
+        // RSA, 8200 bits, self-signed, valid until 2126.
+        let certificate = Array(try Data(contentsOf: directory.appending(path: "large-key.pem")))
+        let key = Array(try Data(contentsOf: directory.appending(path: "large-key.key")))
+        let server = try TLSContext.server(
+            identity: CertifiedKey(certificates: certificate, privateKey: .pem(SecretBytes(key)), notAfter: .max),
+            applicationProtocol: "h2")
+        let client = try TLSContext.client(extraAuthorities: certificate, applicationProtocol: "h2")
+        let error = await #expect(throws: StreamError.self) {
+            try await LoopDomain(loop).run { domain in
+                let acceptor = try Acceptor(on: domain.loop, tls: server, greeting: [])
+                guard case .tcp(_, let port) = acceptor.listener.endpoint else { return }
+                _ = try await domain.loop.dial(
+                    .tcp(host: "localhost", port: port), tls: client, timeout: .seconds(60))
+            }
+        }
+        #expect("\(error.map { "\($0)" } ?? "")".contains("8192 bits"), "\(String(describing: error))")
+    }
+
     @Test func `a server without the required ALPN protocol is rejected`() async {
         await #expect(throws: StreamError.self) {
             _ = try await dial(names: ["localhost"], trusting: authority.pem, server: "http/1.1")

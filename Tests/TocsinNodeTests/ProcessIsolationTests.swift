@@ -51,6 +51,49 @@ import Testing
         #expect(covers(rules.readable, "/srv/authorities/a.pem"))
     }
 
+    @Test func `files that the node can replace are neither copied for it nor named in a rule`() throws {
+        for name in ["state/inner", "elsewhere"] {
+            try FileManager.default.createDirectory(
+                atPath: "\(directory)/\(name)", withIntermediateDirectories: true)
+        }
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        for (link, target) in [("link", "state"), ("elsewhere/into", "../state/inner"), ("state/out", "../elsewhere")] {
+            try FileManager.default.createSymbolicLink(
+                atPath: "\(directory)/\(link)", withDestinationPath: target)
+        }
+        for state in [
+            "\(directory)/state", "\(directory)/state/", "\(directory)/link", "\(directory)/elsewhere/../state//",
+        ] {
+            for (file, isInState) in [
+                ("state/ca.pem", true), ("state/inner/ca.pem", true), ("elsewhere/into/ca.pem", true),
+                ("link/ca.pem", true), ("state/out/ca.pem", true), ("elsewhere/../state/ca.pem", true),
+                ("state//ca.pem", true), ("elsewhere/ca.pem", false), ("state2/ca.pem", false),
+            ] {
+                let path = "\(directory)/\(file)"
+                let configuration = try Configuration(
+                    text: """
+                        [node]
+                        state = "\(state)"
+                        [[app]]
+                        name = "bisq"
+                        [app.apns]
+                        topic = "com.example.app"
+                        key_file = "/etc/node/keys/apns.p8"
+                        key_id = "KEY0000001"
+                        team_id = "TEAM000001"
+                        [apns]
+                        trust_file = "\(path)"
+                        [spool]
+                        enabled = true
+                        key_file = "\(path)"
+                        """, file: "/etc/node/tocsin.toml")
+                #expect(configuration.isInState(path) == isInState, "\(state) \(file)")
+                #expect(configuration.otherFiles.contains(path) == !isInState, "\(state) \(file)")
+                #expect(FileRules(of: configuration).readable.contains(path) == !isInState, "\(state) \(file)")
+            }
+        }
+    }
+
     @Test func `without a key holder it reads the directories of both`() throws {
         let rules = try rules(node: "key_holder = false")
         for file in ["/etc/node/tocsin.toml", "/etc/node/keys/apns.p8", "/etc/node/ca.pem"] {

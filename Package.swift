@@ -129,7 +129,7 @@ let package = Package(
         .target(
             name: "KeyHolder",
             dependencies: [
-                "NodeConfiguration", "Providers", "Confinement", "Cryptography", "Time", "CLinux",
+                "NodeConfiguration", "Providers", "Confinement", "EventLoop", "Cryptography", "Time", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),

@@ -101,7 +101,10 @@ struct HeldKeys {
         guard let key = keys[index], case .appleKey(let issuer) = key.credential else { return (nil, nil) }
         let identity = issuer.publicKey.identity
         if let latest = issued.latest(of: identity, at: time.monotonic) { return (latest, nil) }
-        guard let token = issuer.issue(at: time.unix) else { return (nil, nil) }
+        // This process has the key, so the answer comes at once.
+        var made: [UInt8]?
+        issuer.issue(at: time.unix) { made = $0 }
+        guard let token = made else { return (nil, nil) }
         issued.add(token, of: identity, at: time.monotonic)
         return (token, Use(kind: .providerToken, file: key.file))
     }
@@ -111,7 +114,9 @@ struct HeldKeys {
         if let latest = key.assertion, time.monotonic - latest.time < Self.assertionInterval {
             return (latest.bytes, nil)
         }
-        guard let assertion = issuer.assertion(at: time.unix) else { return (nil, nil) }
+        var made: [UInt8]?
+        issuer.assertion(at: time.unix) { made = $0 }
+        guard let assertion = made else { return (nil, nil) }
         keys[index]?.assertion = (assertion, time.monotonic)
         return (assertion, Use(kind: .assertion, file: key.file))
     }

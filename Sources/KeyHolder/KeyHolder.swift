@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import Dispatch
+import EventLoop
 import NodeConfiguration
 import Providers
 import Time
 
 /// The node's side of its key holder. It asks for what the keys sign, and starts another key holder when one has ended.
 ///
-/// Requests block until the answer, some hundred microseconds: a node makes one in an hour for each credential, and
-/// one for each TLS connection with a client certificate.
+/// Threads of its own wait for the answers, and not the loop. The exception is a signature in a TLS handshake with a client
+/// certificate, which OpenSSL wants at once: the loop waits for it, some hundred microseconds, and not longer than
+/// ``signatureTimeout``.
 package final class KeyHolder: @unchecked Sendable {
-    // Unchecked: used on the loop's thread only.
+    // Unchecked: used on the loop's thread only, and before the loop runs.
 
     /// Why there is no key holder.
     package struct Failure: Error, Equatable, CustomStringConvertible {
@@ -27,11 +30,24 @@ package final class KeyHolder: @unchecked Sendable {
         case startFailed(String, pause: Duration)
     }
 
+    private typealias AskResult = ([UInt8]?) -> Void
+
     /// How long a key holder may take to start, and to answer.
-    private static let startTimeout = Duration.seconds(10)
+    private static let startTimeout = Duration.seconds(30)
     private static let answerTimeout = Duration.seconds(1)
+    private static let signatureTimeout = Duration.milliseconds(250)
 
     private let supervisor: Supervisor
+    /// The node's loop; `nil` before it runs.
+    package var loop: EventLoop?
+    /// Waits for the key holder in use, for one answer after another.
+    private let asking = DispatchQueue(label: "key holder")
+    /// Waits for another key holder to start.
+    private let starting = DispatchQueue(label: "key holder's start")
+    private var results: [Int: AskResult] = [:]
+    private var starts: [Int: (Result<HeldCredentials, Failure>) -> Void] = [:]
+    private var lastNumber = 0
+    private var isStarting = false
     private var connection: HolderConnection?
     /// The credentials that the node uses, each with a hash of its files.
     private var expected: [Credential.Reference: [UInt8]] = [:]
@@ -40,19 +56,44 @@ package final class KeyHolder: @unchecked Sendable {
 
     package init(_ supervisor: Supervisor) { self.supervisor = supervisor }
 
-    /// Starts a key holder, which reads the configuration and the keys. The present one stays in use until
-    /// ``use(_:)``.
-    package func start() throws(Failure) -> HeldCredentials {
+    /// Starts a key holder, which reads the configuration and the keys, and waits for it: before the loop runs. The present
+    /// one stays in use until ``use(_:)``.
+    package func startBlocking() throws(Failure) -> HeldCredentials {
         do {
-            let socket = try supervisor.startHolder()
-            let frame = try socket.receiveFrame(atMost: HolderRequest.largestReport, within: Self.startTimeout)
             return HeldCredentials(
-                connection: HolderConnection(socket, try HolderReport(json: frame)), holder: self)
+                connection: try Self.connection(through: try supervisor.startHolder()), holder: self)
         } catch {
-            throw Failure(
-                description: "the key holder \(error == .timedOut ? "does not answer" : "ended while it read the keys")"
-            )
+            throw Failure(error)
         }
+    }
+
+    /// As ``startBlocking()``, without holding up the loop.
+    /// - Parameter result: receives the credentials on the loop.
+    package func start(_ result: @escaping (Result<HeldCredentials, Failure>) -> Void) {
+        let socket: LocalSocket
+        do throws(LocalSocket.Failure) {
+            socket = try supervisor.startHolder()
+        } catch {
+            return result(.failure(Failure(error)))
+        }
+        guard let loop else { preconditionFailure("the loop does not run yet") }
+        lastNumber += 1
+        let number = lastNumber
+        starts[number] = result
+        starting.async {
+            let connection = Result { () throws(LocalSocket.Failure) in try Self.connection(through: socket) }
+            Task(executorPreference: loop) { self.started(number, connection) }
+        }
+    }
+
+    private func started(_ number: Int, _ connection: Result<HolderConnection, LocalSocket.Failure>) {
+        starts.removeValue(forKey: number)?(
+            connection.map { HeldCredentials(connection: $0, holder: self) }.mapError { Failure($0) })
+    }
+
+    private static func connection(through socket: LocalSocket) throws(LocalSocket.Failure) -> HolderConnection {
+        let frame = try socket.receiveFrame(atMost: HolderRequest.largestReport, within: startTimeout)
+        return HolderConnection(socket, try HolderReport(json: frame))
     }
 
     /// The credentials in use; `nil` while there is no key holder.
@@ -68,21 +109,29 @@ package final class KeyHolder: @unchecked Sendable {
     /// Notices that the key holder has ended, and starts another one after a pause. Call this once a second.
     package func secondPassed(at now: MonotonicTime) -> [Event] {
         if let connection, connection.socket.isClosed { lost("it has ended", at: now) }
-        if recovery.isDue(at: now) {
-            do throws(Failure) {
-                let credentials = try start()
-                guard credentials.connection.hasAll(of: expected) else {
-                    throw Failure(
-                        description: "the configuration or a key has changed, or cannot be read: reload the node")
-                }
-                use(credentials)
-                events.append(.restarted)
-            } catch {
-                events.append(.startFailed(error.description, pause: recovery.failed(at: now)))
-            }
+        if recovery.isDue(at: now), !isStarting {
+            isStarting = true
+            start { [self] in restarted($0) }
         }
         defer { events = [] }
         return events
+    }
+
+    private func restarted(_ result: Result<HeldCredentials, Failure>) {
+        isStarting = false
+        // A reload may have started one meanwhile.
+        guard connection == nil else { return }
+        do throws(Failure) {
+            let credentials = try result.get()
+            guard credentials.connection.hasAll(of: expected) else {
+                throw Failure(
+                    description: "the configuration or a key has changed, or cannot be read: reload the node")
+            }
+            use(credentials)
+            events.append(.restarted)
+        } catch {
+            events.append(.startFailed(error.description, pause: recovery.failed(at: .now)))
+        }
     }
 
     private func lost(_ how: String, at now: MonotonicTime) {
@@ -90,20 +139,57 @@ package final class KeyHolder: @unchecked Sendable {
         events.append(.ended(how, pause: recovery.failed(at: now)))
     }
 
-    /// Asks the key holder; `nil` if it refuses or does not answer.
+    /// Asks the key holder.
+    /// - Parameter result: receives the answer on the loop, at once or later; `nil` if it refuses or does not answer.
     fileprivate func ask(
+        about reference: Credential.Reference, _ request: (_ credential: Int) -> HolderRequest,
+        _ result: @escaping ([UInt8]?) -> Void
+    ) {
+        guard let loop, let connection, let index = connection.indices[reference] else { return result(nil) }
+        lastNumber += 1
+        let number = lastNumber
+        results[number] = result
+        let frame = request(index).json
+        asking.async {
+            let answer = connection.answer(to: frame, within: Self.answerTimeout)
+            Task(executorPreference: loop) { self.answered(number, answer, by: connection) }
+        }
+    }
+
+    private func answered(
+        _ number: Int, _ answer: Result<[UInt8], LocalSocket.Failure>, by connection: HolderConnection
+    ) {
+        let bytes = note(answer, of: connection)
+        results.removeValue(forKey: number)?(bytes)
+    }
+
+    /// Asks the key holder, and holds up the loop for at most ``signatureTimeout`` and the answers before.
+    fileprivate func askBlocking(
         about reference: Credential.Reference, _ request: (_ credential: Int) -> HolderRequest
     ) -> [UInt8]? {
         guard let connection, let index = connection.indices[reference] else { return nil }
-        do {
-            try connection.socket.sendFrame(request(index).json, within: Self.answerTimeout)
-            let answer = try connection.socket.receiveFrame(
-                atMost: HolderRequest.largest, within: Self.answerTimeout)
-            return answer.isEmpty ? nil : answer
-        } catch {
-            lost(error == .timedOut ? "it does not answer" : "it has ended", at: .now)
+        let frame = request(index).json
+        return note(
+            asking.sync { connection.answer(to: frame, within: Self.signatureTimeout) }, of: connection)
+    }
+
+    /// The bytes of an answer; `nil` if there is none. Forgets a key holder that does not answer.
+    private func note(
+        _ answer: Result<[UInt8], LocalSocket.Failure>, of asked: HolderConnection
+    ) -> [UInt8]? {
+        switch answer {
+        case .success(let bytes): return bytes.isEmpty ? nil : bytes
+        case .failure(let error):
+            if asked === connection { lost(error == .timedOut ? "it does not answer" : "it has ended", at: .now) }
             return nil
         }
+    }
+}
+
+extension KeyHolder.Failure {
+    init(_ error: LocalSocket.Failure) {
+        self.init(
+            description: "the key holder \(error == .timedOut ? "does not answer" : "ended while it read the keys")")
     }
 }
 
@@ -149,6 +235,14 @@ final class HolderConnection: Sendable {
     func hasAll(of expected: [Credential.Reference: [UInt8]]) -> Bool {
         let own = fingerprints
         return expected.allSatisfy { own[$0] == $1 }
+    }
+
+    /// The answer to a request. Waits for it.
+    func answer(to frame: [UInt8], within limit: Duration) -> Result<[UInt8], LocalSocket.Failure> {
+        Result { () throws(LocalSocket.Failure) in
+            try socket.sendFrame(frame, within: limit)
+            return try socket.receiveFrame(atMost: HolderRequest.largest, within: limit)
+        }
     }
 
     init(_ socket: LocalSocket, _ report: HolderReport) {
@@ -217,7 +311,9 @@ private final class HeldKey: ProviderTokenIssuer {
     }
 
     /// The key holder's clock says when.
-    func issue(at now: Int64) -> [UInt8]? { holder.ask(about: reference) { .providerToken(credential: $0) } }
+    func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) {
+        holder.ask(about: reference, { .providerToken(credential: $0) }, result)
+    }
 }
 
 /// A service account whose key is in a key holder.
@@ -233,7 +329,9 @@ private final class HeldAccount: AssertionIssuer {
     }
 
     /// The key holder's clock says when.
-    func assertion(at now: Int64) -> [UInt8]? { holder.ask(about: reference) { .assertion(credential: $0) } }
+    func assertion(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) {
+        holder.ask(about: reference, { .assertion(credential: $0) }, result)
+    }
 }
 
 /// The private key of a certificate, in a key holder.
@@ -247,6 +345,6 @@ private final class HeldCertificateKey: RemoteKey {
     }
 
     func sign(_ input: [UInt8], padding: Int32) -> [UInt8]? {
-        holder.ask(about: reference) { .signature(credential: $0, input: input, padding: padding) }
+        holder.askBlocking(about: reference) { .signature(credential: $0, input: input, padding: padding) }
     }
 }

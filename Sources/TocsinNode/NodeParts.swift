@@ -51,6 +51,10 @@ final class NodeParts: DispatchObserver {
     private(set) var torStatus: TorStatus?
     /// Whether the endpoints accept connections.
     private(set) var isServing = false
+    /// Whether a key holder is reading for a reload.
+    private var isReloading = false
+    /// What to reload afterwards.
+    private var nextReload: Reload?
     /// Whether the node has begun to stop.
     private(set) var isStopping = false
 
@@ -63,6 +67,7 @@ final class NodeParts: DispatchObserver {
         self.configuration = configuration
         self.isolation = isolation
         if let isolation { loop.openSystemFile = { isolation.supervisor.open($0) } }
+        isolation?.holder?.loop = loop
         self.directory = directory
         self.loop = loop
         self.whenReachable = whenReachable
@@ -248,10 +253,43 @@ final class NodeParts: DispatchObserver {
 
     // MARK: Reload
 
+    /// What is read again.
+    private enum Reload { case credentials, configuration }
+
     /// Reads the configuration and the credentials again.
-    func reload() {
+    func reload() { reload(.configuration) }
+
+    /// Reloads now; or later, if a key holder is still reading for an earlier reload.
+    private func reload(_ what: Reload) {
+        guard let holder = isolation?.holder else { return finishReload(of: what, nil) }
+        guard !isReloading else {
+            if nextReload != .configuration { nextReload = what }
+            return
+        }
+        isReloading = true
+        log.logger.info("a new key holder reads the configuration and the credentials")
+        holder.start { [self] held in
+            isReloading = false
+            guard !isStopping else { return }
+            finishReload(of: what, held)
+            if let next = nextReload {
+                nextReload = nil
+                reload(next)
+            }
+        }
+    }
+
+    /// - Parameter held: the credentials of a new key holder; `nil` if the node reads them itself.
+    private func finishReload(of what: Reload, _ held: Result<HeldCredentials, KeyHolder.Failure>?) {
+        switch what {
+        case .configuration: reloadConfiguration(held)
+        case .credentials: reloadCredentials(held)
+        }
+    }
+
+    private func reloadConfiguration(_ held: Result<HeldCredentials, KeyHolder.Failure>?) {
         do {
-            let held = try isolation?.holder?.start()
+            let held = try held?.get()
             var new = try Configuration(file: configuration.file, copies: held?.copies)
             if let managed = configuration.tor.managed { new.decideTor(managed) }
             for key in new.keysRequiringRestart(comparedTo: configuration) {
@@ -270,9 +308,9 @@ final class NodeParts: DispatchObserver {
         }
     }
 
-    private func reloadCredentials() {
+    private func reloadCredentials(_ held: Result<HeldCredentials, KeyHolder.Failure>?) {
         do {
-            let held = try isolation?.holder?.start()
+            let held = try held?.get()
             var new = configuration
             new.copies = held?.copies
             let replaced = try apply(new, held)
@@ -370,7 +408,7 @@ final class NodeParts: DispatchObserver {
             metrics.show(cluster.engine.status)
         }
         if let isolation { isolationChanged(isolation) }
-        if providers.filesHaveChanged(at: .now) { reloadCredentials() }
+        if providers.filesHaveChanged(at: .now) { reload(.credentials) }
         warnOfExpiry()
     }
 

@@ -399,9 +399,12 @@ import Testing
 
         init(_ key: SigningKey) { self.key = AppleKey(key, keyID: "KEY0000001", teamID: "TEAM000001") }
 
-        func issue(at now: Int64) -> [UInt8]? {
+        /// The requests that wait for an answer, if the issuer does not answer at once.
+        var waiting: [([UInt8]?) -> Void]?
+
+        func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) {
             requests += 1
-            return answer
+            if waiting == nil { result(answer) } else { waiting?.append(result) }
         }
     }
 
@@ -413,7 +416,7 @@ import Testing
         #expect(token.authorization(at: now, clock: clock) == nil)
         #expect(token.authorization(at: now, clock: clock + .milliseconds(999)) == nil)
         #expect(issuer.requests == 1)
-        issuer.answer = issuer.key.issue(at: now)
+        issuer.answer = issuer.key.token(at: now)
         let first = try #require(token.authorization(at: now, clock: clock + .seconds(1)))
         issuer.answer = nil
         #expect(token.authorization(at: now + 3600, clock: clock + .seconds(3600)) == first)
@@ -422,15 +425,48 @@ import Testing
         #expect(issuer.requests == 4)
     }
 
+    @Test func `while a provider token is issued, requests wait for it, and the issuer is asked once`() throws {
+        let issuer = RemoteIssuer(key)
+        issuer.waiting = []
+        let token = APNsProviderToken(issuer)
+        var (waited, renewals) = (0, [Bool]())
+        #expect(token.authorization(at: now, clock: clock) == nil && token.isBeingIssued)
+        for _ in 0..<3 { token.whenIssued { waited += 1 } }
+        #expect(token.authorization(at: now, clock: clock + .seconds(2)) == nil)
+        #expect(issuer.requests == 1 && waited == 0)
+        issuer.waiting?.removeFirst()(issuer.key.token(at: now))
+        #expect(waited == 3 && !token.isBeingIssued)
+        let first = try #require(token.authorization(at: now, clock: clock))
+        // The old token serves while another one is made.
+        let later = clock + .seconds(3000)
+        #expect(token.authorization(at: now + 3000, clock: later) == first)
+        token.renew(refused: first, at: now + 3000, clock: later) { renewals.append($0) }
+        #expect(issuer.requests == 2 && renewals.isEmpty)
+        issuer.waiting?.removeFirst()(nil)
+        #expect(renewals == [false] && token.authorization(at: now + 3000, clock: later) == first)
+        token.renew(refused: first, at: now + 3001, clock: later + .seconds(1)) { renewals.append($0) }
+        issuer.waiting?.removeFirst()(issuer.key.token(at: now + 3001))
+        #expect(renewals == [false, true] && token.authorization(at: now + 3001, clock: later) != first)
+    }
+
     @Test func `a provider token that is repeated keeps its age`() throws {
         let issuer = RemoteIssuer(key)
-        issuer.answer = issuer.key.issue(at: now - 600)
+        issuer.answer = issuer.key.token(at: now - 600)
         let token = APNsProviderToken(issuer)
         let first = try #require(token.authorization(at: now, clock: clock))
         #expect(token.age(at: clock) == 600)
         #expect(!token.renew(refused: first, at: now + 599, clock: clock + .seconds(599)))
-        issuer.answer = issuer.key.issue(at: now + 600)
+        issuer.answer = issuer.key.token(at: now + 600)
         #expect(token.renew(refused: first, at: now + 600, clock: clock + .seconds(600)))
+    }
+}
+
+extension APNsProviderToken {
+    /// Renews the token with an issuer that answers at once.
+    fileprivate func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime) -> Bool {
+        var isRenewed: Bool?
+        renew(refused: header, at: now, clock: clock) { isRenewed = $0 }
+        return isRenewed == true
     }
 }
 

@@ -37,6 +37,13 @@ import Time
 
         var present: [UInt8]? { token.present(at: UnixTime.now) }
 
+        /// Whether another token takes the place of this one at once.
+        func renew(_ header: [UInt8]) -> Bool {
+            var isRenewed: Bool?
+            token.renew(refused: header, at: UnixTime.now) { isRenewed = $0 }
+            return isRenewed == true
+        }
+
         func start(isolation: isolated (any Actor)? = #isolation) async {
             await engine.start()
             await tokens.start()
@@ -125,13 +132,13 @@ import Time
             let first = try #require(one.present)
             let header = try #require(one.token.authorization(at: UnixTime.now))
             // Too young: Apple accepts no second one within 20 minutes.
-            #expect(!one.token.renew(refused: header, at: UnixTime.now) && one.present == first)
+            #expect(!one.renew(header) && one.present == first)
             try await age([one, two], by: APNsProviderToken.shortestInterval + 1, server, on: domain)
-            #expect(!one.token.renew(refused: header, at: UnixTime.now) && one.present == first)
+            #expect(!one.renew(header) && one.present == first)
             await wait(one, two, on: domain) { one.present != first }
             let second = one.present
             #expect(two.present == first)
-            #expect(!two.token.renew(refused: header, at: UnixTime.now))
+            #expect(!two.renew(header))
             await wait(one, two, on: domain) { two.present != first }
             #expect(one.present == second && two.present == second)
         }
@@ -146,7 +153,7 @@ import Time
             while one.engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(5)) }
             #expect(one.token.adopt(first, at: UnixTime.now + APNsProviderToken.shortestInterval))
             let header = try #require(one.token.authorization(at: UnixTime.now))
-            #expect(one.token.renew(refused: header, at: UnixTime.now))
+            #expect(one.renew(header))
             #expect(one.present != first)
             try await server.start()
             while !one.engine.status.isAvailable || !two.engine.status.isAvailable {

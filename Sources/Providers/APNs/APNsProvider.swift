@@ -59,7 +59,12 @@ package final class APNsProvider: Provider, ResponseReceiver {
         _ envelope: Envelope, _ expiry: Expiry, timeout: Duration, for requester: Requester, isReplay: Bool = false
     ) {
         let authorization = token?.authorization(at: UnixTime.now, clock: upstream.loop.now)
-        if token != nil, authorization == nil {
+        if let token, authorization == nil {
+            if token.isBeingIssued {
+                return token.whenIssued { [self] in
+                    send(envelope, expiry, timeout: timeout, for: requester, isReplay: isReplay)
+                }
+            }
             return requester.finish(Disposition.unavailable(seconds: 30).attemptResult(answer: "no-provider-token"))
         }
         // Taken, because the request may fail before `start` returns, and a replay would write it again.
@@ -85,19 +90,24 @@ package final class APNsProvider: Provider, ResponseReceiver {
             var result = APNsAnswers.attemptResult(on: response)
             if result.disposition.credential == .renewed {
                 // Once more if a new provider token can be issued.
-                if !exchange.isReplay, let token, let refused = exchange.authorization,
-                    token.renew(refused: refused, at: UnixTime.now)
-                {
-                    return send(
-                        exchange.envelope, exchange.expiry, timeout: exchange.timeout, for: exchange.requester,
-                        isReplay: true)
-                }
                 result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description
+                if !exchange.isReplay, let token, let refused = exchange.authorization {
+                    return token.renew(refused: refused, at: UnixTime.now) { [self] isRenewed in
+                        guard isRenewed else { return finish(exchange, result, response, on: connection) }
+                        send(
+                            exchange.envelope, exchange.expiry, timeout: exchange.timeout, for: exchange.requester,
+                            isReplay: true)
+                    }
+                }
             }
-            if let connection { upstream.apply(result.disposition.connection, to: connection) }
-            exchange.requester.finish(result, response)
+            finish(exchange, result, response, on: connection)
         case .failure(let failure): exchange.requester.finish(failure.attemptResult)
         }
+    }
+
+    private func finish(_ exchange: Exchange, _ result: AttemptResult, _ response: Response, on connection: Int?) {
+        if let connection { upstream.apply(result.disposition.connection, to: connection) }
+        exchange.requester.finish(result, response)
     }
 
     package func retire() { upstream.retire() }

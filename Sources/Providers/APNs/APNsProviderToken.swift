@@ -59,6 +59,9 @@ package final class APNsProviderToken {
     private var issued: Issued?
     private var hasLoaded = false
     private var nextIssue = MonotonicTime(nanoseconds: 0)
+    /// Whether the issuer is making a token.
+    package private(set) var isBeingIssued = false
+    private var waiting: [() -> Void] = []
 
     /// Creates a token that is issued on first use.
     /// - Parameters:
@@ -68,46 +71,60 @@ package final class APNsProviderToken {
         self.keeping = keeping
     }
 
-    /// The value of the `authorization` header; `nil` if there is no valid token and none can be issued now.
+    /// The value of the `authorization` header; `nil` if there is no valid token. One may be issued now (``isBeingIssued``).
     /// - Parameters:
     ///   - now: Unix time in seconds, for `iat`.
     ///   - clock: the monotonic time, for the token's age.
     package func authorization(at now: Int64, clock: MonotonicTime = .now) -> [UInt8]? {
         let present = issued ?? loadStored(now: now, clock: clock)
         if let present, present.age(at: clock) < Self.lifetime { return present.header }
-        if let made = make(now: now, clock: clock) { return made }
-        guard let present, present.age(at: clock) < Self.longestLife else { return nil }
-        return present.header
+        make(now: now, clock: clock)
+        guard let latest = issued, latest.age(at: clock) < Self.longestLife else { return nil }
+        return latest.header
+    }
+
+    /// Calls `action` when the issuer has answered.
+    package func whenIssued(_ action: @escaping () -> Void) {
+        if isBeingIssued { waiting.append(action) } else { action() }
     }
 
     /// The age of the current token in seconds; `nil` if there is none yet.
     package func age(at clock: MonotonicTime) -> Int64? { issued?.age(at: clock) }
 
     /// Issues a new token after APNs reported this one as expired, unless it would be the second in 20 minutes.
-    /// - Returns: whether the current token differs from the refused one.
-    package func renew(refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
-        guard let issued, issued.header == header else { return true }
-        guard issued.age(at: clock) >= Self.shortestInterval, sharing?.renew(self) != true else { return false }
-        guard let made = make(now: now, clock: clock) else { return false }
-        return made != header
-    }
-
-    private func make(now: Int64, clock: MonotonicTime) -> [UInt8]? {
-        // Asking at every envelope would cost every envelope.
-        guard clock >= nextIssue else { return nil }
-        guard let token = issuer.issue(at: now), let issuedAt = issuer.issueTime(of: token) else {
-            nextIssue = clock + Self.pauseAfterFailure
-            return nil
+    /// - Parameter result: receives whether the current token differs from the refused one, at once or later.
+    package func renew(
+        refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now, _ result: @escaping (Bool) -> Void
+    ) {
+        guard let issued, issued.header == header else { return result(true) }
+        guard isBeingIssued || (issued.age(at: clock) >= Self.shortestInterval && sharing?.renew(self) != true) else {
+            return result(false)
         }
-        // The key holder repeats a token that is younger than ``shortestInterval``.
-        return use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
+        make(now: now, clock: clock)
+        whenIssued { [self] in result(self.issued?.header != header) }
     }
 
-    private func use(_ token: [UInt8], age: Int64, clock: MonotonicTime) -> [UInt8] {
+    private func make(now: Int64, clock: MonotonicTime) {
+        // Asking at every envelope would cost every envelope.
+        guard clock >= nextIssue, !isBeingIssued else { return }
+        isBeingIssued = true
+        issuer.issue(at: now) { [self] token in
+            isBeingIssued = false
+            if let token, let issuedAt = issuer.issueTime(of: token) {
+                // The key holder repeats a token that is younger than ``shortestInterval``.
+                use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
+            } else {
+                nextIssue = clock + Self.pauseAfterFailure
+            }
+            let actions = waiting
+            waiting = []
+            for action in actions { action() }
+        }
+    }
+
+    private func use(_ token: [UInt8], age: Int64, clock: MonotonicTime) {
         keeping?.save(token)
-        let issued = Issued(token, initialAge: age, obtainedAt: clock)
-        self.issued = issued
-        return issued.header
+        issued = Issued(token, initialAge: age, obtainedAt: clock)
     }
 
     // MARK: Sharing
@@ -118,13 +135,13 @@ package final class APNsProviderToken {
     }
 
     /// Issues a new token for all nodes.
-    package func issue(at now: Int64, clock: MonotonicTime = .now) { _ = make(now: now, clock: clock) }
+    package func issue(at now: Int64, clock: MonotonicTime = .now) { make(now: now, clock: clock) }
 
     /// Uses a token that another node has issued, as old as the token itself says.
     /// - Returns: whether it is a token of this key.
     package func adopt(_ token: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issuedAt = issuer.issueTime(of: token) else { return false }
-        _ = use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
+        use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
         return true
     }
 

@@ -6,9 +6,11 @@ import Cryptography
 package protocol ProviderTokenIssuer: AnyObject, Sendable {
     /// The public half of the key.
     var publicKey: AppleKey.Public { get }
-    /// A token; `nil` if none can be issued now.
-    /// - Parameter now: Unix time in seconds.
-    func issue(at now: Int64) -> [UInt8]?
+    /// Issues a token.
+    /// - Parameters:
+    ///   - now: Unix time in seconds.
+    ///   - result: receives the token on the loop, at once or later; `nil` if none can be issued now.
+    func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void)
 }
 
 extension ProviderTokenIssuer {
@@ -57,7 +59,10 @@ package final class AppleKey: ProviderTokenIssuer, Redacted {
         self.init(try SigningKey(pem: pem, algorithm: .es256), keyID: keyID, teamID: teamID)
     }
 
-    package func issue(at now: Int64) -> [UInt8]? {
+    package func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) { result(token(at: now)) }
+
+    /// A token; `nil` if signing fails.
+    package func token(at now: Int64) -> [UInt8]? {
         JSONWebToken.signed(
             claims: "{\"iss\":\"\(publicKey.teamID)\",\"iat\":\(now)}", keyID: publicKey.keyID, by: key)
     }

@@ -36,6 +36,8 @@ package final class FCMAccessToken: ResponseReceiver {
     /// The earliest next fetch after a fetch that failed while the token was still valid; Unix time in seconds.
     private var nextFetch: Int64 = 0
     private var fetching: Fetch?
+    /// Whether a fetch waits for its assertion.
+    private var isAsking = false
     private var waiting: [(Result<[UInt8], Failure>) -> Void] = []
 
     /// A fetch in progress.
@@ -66,7 +68,7 @@ package final class FCMAccessToken: ResponseReceiver {
     func current(at now: Int64) -> [UInt8]? {
         guard let current, now < current.expiresAt else { return nil }
         // During a renewal, and for a while after a failed one, the current token serves until it expires.
-        let isRenewed = now < current.expiresAt - Self.renewalMargin || now < nextFetch || fetching != nil
+        let isRenewed = now < current.expiresAt - Self.renewalMargin || now < nextFetch || fetching != nil || isAsking
         return isRenewed ? current.header : nil
     }
 
@@ -76,8 +78,16 @@ package final class FCMAccessToken: ResponseReceiver {
     ///   - done: receives the value of the `authorization` header.
     func fetch(at now: Int64, _ done: @escaping (Result<[UInt8], Failure>) -> Void) {
         waiting.append(done)
-        guard fetching == nil else { return }
-        guard let assertion = account.assertion(at: now) else { return answer(.failure(.unreachable), at: now) }
+        guard fetching == nil, !isAsking else { return }
+        isAsking = true
+        account.assertion(at: now) { [self] assertion in
+            isAsking = false
+            fetch(with: assertion, at: now)
+        }
+    }
+
+    private func fetch(with assertion: [UInt8]?, at now: Int64) {
+        guard let assertion else { return answer(.failure(.unreachable), at: now) }
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
         fetching = Fetch(
             request: Request(headers: headers, body: Array(grant.utf8) + assertion), unixTime: now,

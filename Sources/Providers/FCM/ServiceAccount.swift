@@ -7,10 +7,11 @@ import FoundationEssentials
 package protocol AssertionIssuer: AnyObject, Sendable {
     /// What is not secret about the account.
     var publicAccount: ServiceAccount.Public { get }
-    /// A signed assertion that requests an access token (RFC 7523 §2.1), valid for an hour; `nil` if none can be issued
-    /// now.
-    /// - Parameter now: Unix time in seconds.
-    func assertion(at now: Int64) -> [UInt8]?
+    /// Signs an assertion that requests an access token (RFC 7523 §2.1), valid for an hour.
+    /// - Parameters:
+    ///   - now: Unix time in seconds.
+    ///   - result: receives the assertion on the loop, at once or later; `nil` if none can be issued now.
+    func assertion(at now: Int64, _ result: @escaping ([UInt8]?) -> Void)
 }
 
 /// A Google service account, the node's credential for FCM, read from the JSON file of the Firebase console. Prints as
@@ -69,6 +70,9 @@ package final class ServiceAccount: AssertionIssuer, Redacted {
         }
     }
 
+    package func assertion(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) { result(assertion(at: now)) }
+
+    /// A signed assertion; `nil` if signing fails.
     package func assertion(at now: Int64) -> [UInt8]? {
         let claims =
             "{\"iss\":\"\(JSONText.escaped(clientEmail))\",\"scope\":\"https://www.googleapis.com/auth/firebase.messaging\","

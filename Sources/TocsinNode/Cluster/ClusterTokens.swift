@@ -128,6 +128,7 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
         switch reply {
         case .status("make"):
             token.issue(at: UnixTime.now)
+            await withCheckedContinuation { continuation in token.whenIssued { continuation.resume() } }
             await offer(token, identity)
         case .array: take(reply, for: token, identity)
         default: break

@@ -38,7 +38,7 @@ package struct ProcessIsolation: Sendable {
     ) throws -> (Configuration, ProcessIsolation) {
         let supervisor = try Supervisor.start(configuration: file)
         let holder = KeyHolder(supervisor)
-        let held = try holder.start()
+        let held = try holder.startBlocking()
         let configuration = try read(held.copies)
         guard configuration.hasKeyHolder else {
             return (try read(nil), ProcessIsolation(supervisor: supervisor, holder: nil))

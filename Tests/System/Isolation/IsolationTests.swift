@@ -131,6 +131,28 @@ import Tor
         await stage.end()
     }
 
+    @Test func `the node delivers while it waits for a key holder`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phones = try await phones(stage, endpoints)
+        let node = try await NodeProcess(configuration(stage, endpoints), on: stage)
+        try await ring(phones, on: stage, "first")
+        let supervisor = try #require(try node.processes("supervisor").first)
+        // The supervisor starts no key holder until it goes on, and the node waits for one.
+        kill(supervisor, SIGSTOP)
+        node.signal(SIGHUP)
+        try await node.waitForLog("a new key holder reads the configuration")
+        node.signal(SIGHUP)
+        try await ring(phones, on: stage, "second")
+        #expect(node.lines(with: "the key holder does not answer") == 0)
+        kill(supervisor, SIGCONT)
+        // The second signal came during the reload for the first.
+        try await node.waitForLog("configuration reloaded", count: 2)
+        try await ring(phones, on: stage, "third")
+        #expect(await node.stop() == 0)
+        await stage.end()
+    }
+
     @Test func `the node works without a key holder and without a sandbox`() async throws {
         for settings in ["key_holder = false\nsandbox = \"kill\"", "key_holder = false\nsandbox = \"off\""] {
             let stage = Stage()

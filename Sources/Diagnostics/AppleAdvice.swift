@@ -71,6 +71,7 @@ enum AppleAdvice {
 
     /// The grade and text for answers that do not concern the credential.
     static func transport(_ attemptResult: AttemptResult) -> (Finding.Grade, String) {
+        if attemptResult.answer == ForeignAnswer.answer, let detail = attemptResult.detail { return (.failed, detail) }
         let words = attemptResult.detail.map { "\(attemptResult.answer): \($0)" } ?? attemptResult.answer
         return switch attemptResult.disposition.failureSource {
         case .provider: (.failed, "no conclusive answer (\(words)): see the lines above; try again later")

@@ -17,13 +17,11 @@ enum GoogleAdvice {
         let word = answer.attemptResult.answer
         switch word {
         case "access-token-refused":
-            return (
-                .failed,
-                "Google refuses an access token for this service account: check that its key is still listed in the"
-                    + " Google Cloud console under IAM, Service accounts, Keys, and that this machine's clock is right"
-            )
+            let reason = answer.attemptResult.detail ?? "no reason given"
+            return (.failed, "Google refuses an access token for this service account: \(reason)")
         case "access-token-unreachable":
-            return (.failed, "the node cannot fetch an access token: see the lines above; try again later")
+            let reason = answer.attemptResult.detail ?? "no reason known"
+            return (.failed, "the node cannot fetch an access token: \(reason)")
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED":
             return (.warning, "\(word): the project's quota is exhausted; Google accepts the account")
         default: break

@@ -301,7 +301,10 @@ import Testing
     private func google(_ status: Int, _ code: String, field: String? = nil) -> Finding {
         let detail =
             field.map { "{\"fieldViolations\":[{\"field\":\"\($0)\"}]}" } ?? "{\"errorCode\":\"\(code)\"}"
-        let body = "{\"error\":{\"status\":\"\(code)\",\"details\":[\(detail)]}}"
+        let body =
+            status == 200
+            ? "{\"name\":\"projects/p/messages/fake_message_id\"}"
+            : "{\"error\":{\"status\":\"\(code)\",\"details\":[\(detail)]}}"
         let attemptResult = FCMAnswers.attemptResult(on: Response(status: status, body: Array(body.utf8)))
         return GoogleAdvice.finding(on: ProbeAnswer(attemptResult), app: "a", projectID: "p")
     }

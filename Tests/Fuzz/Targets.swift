@@ -299,7 +299,7 @@ private func readAnswers(_ input: inout FuzzInput) {
         _ = RelayAnswers.attemptResult(on: result.outcome)
     }
     _ = ClockSkew(headers, now: 1_800_000_000)
-    _ = FCMAccessToken.token(in: response, at: 1_800_000_000)
+    if case .granted(_, let lifetime) = AccessGrant(response) { precondition((1...86_400).contains(lifetime)) }
 }
 
 // MARK: Files and texts

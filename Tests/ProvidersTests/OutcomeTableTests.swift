@@ -139,17 +139,38 @@ import Testing
         #expect(fromGoogle.answer == "unknown")
     }
 
-    @Test(arguments: ["", "<html>502</html>", "{}", "[]", "{\"reason\":7}", "{\"error\":7}", "{\"reason\":"])
-    func `the status decides if the body is not as documented`(_ body: String) {
-        func response(_ status: Int) -> Response { Response(status: status, body: Array(body.utf8)) }
-        let classes = [(400, Wanted.fault), (403, Wanted.alarm), (429, Wanted.slowDown), (502, Wanted.again)]
-        for (status, wanted) in classes {
-            #expect(summary(APNsAnswers.attemptResult(on: response(status))) == wanted)
-            #expect(summary(FCMAnswers.attemptResult(on: response(status))) == wanted)
+    @Test(
+        arguments: [
+            "", "<html>502</html>", "{}", "[]", "{\"reason\":7}", "{\"error\":7}", "{\"reason\":", "sorry",
+            "{\"name\":7}",
+        ], [200, 302, 400, 403, 404, 410, 413, 429, 500, 502, 503])
+    func `an answer that has not the provider's form is an unavailable provider, whatever its status`(
+        _ body: String, _ status: Int
+    ) {
+        let response = Response(status: status, body: Array(body.utf8))
+        for (result, service) in [
+            (APNsAnswers.attemptResult(on: response), "Apple"), (FCMAnswers.attemptResult(on: response), "Google"),
+        ] {
+            #expect(summary(result) == Wanted.again)
+            #expect(result.answer == "foreign-answer" && result.outcome.goneSince == nil)
+            #expect(result.detail?.contains("between the node and \(service)") == true)
+            #expect(result.detail?.contains("HTML") == body.hasPrefix("<"))
         }
-        let gone = APNsAnswers.attemptResult(on: response(410))
-        #expect(summary(gone) == Wanted.gone)
-        #expect(gone.outcome.goneSince == nil)
+    }
+
+    @Test func `only a message id of the provider makes 200 a delivery`() {
+        func apple(_ id: String?) -> AttemptResult {
+            var headers = HeaderBlock()
+            if let id { headers.append("apns-id", id) }
+            return APNsAnswers.attemptResult(on: Response(status: 200, headers: headers))
+        }
+        #expect(apple("4FE0FFF4-717B-8458-A42A-672D0F7DF212").outcome.kind == .delivered)
+        for id in [nil, ""] { #expect(apple(id).outcome.kind == .retry) }
+        func google(_ body: String) -> Outcome.Kind {
+            FCMAnswers.attemptResult(on: Response(status: 200, body: Array(body.utf8))).outcome.kind
+        }
+        #expect(google("{\n  \"name\": \"projects/p/messages/0:1\"\n}\n") == .delivered)
+        #expect(google("{\"success\":true}") == .retry)
     }
 
     @Test func `a device token is gone even if the timestamp of APNs is invalid`() {

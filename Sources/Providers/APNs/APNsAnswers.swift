@@ -73,22 +73,35 @@ package enum APNsAnswers {
         }
     }
 
-    /// Classifies an answer by the table.
+    /// The body of every answer but 200: `{"reason":"Unregistered","timestamp":1700000000000}`.
+    private struct Body: Decodable {
+        let reason: String
+        let timestamp: UInt64?
+
+        private enum Key: CodingKey { case reason, timestamp }
+
+        init(from decoder: any Decoder) throws {
+            let fields = try decoder.container(keyedBy: Key.self)
+            reason = try fields.decode(String.self, forKey: .reason)
+            timestamp = try? fields.decode(UInt64.self, forKey: .timestamp)
+        }
+    }
+
+    /// Classifies an answer by the table. One without the form of APNs' answers is not APNs'.
     package static func attemptResult(on response: Response) -> AttemptResult {
-        if response.status == 200 {
+        if response.status == 200, let field = response.headers["apns-id"], !field.isEmpty,
+            let id = MessageID(field)
+        {
             var outcome = Outcome(.delivered)
-            outcome.messageID = response.headers["apns-id"].flatMap { MessageID($0) }
+            outcome.messageID = id
             return AttemptResult(outcome, disposition: .delivered, answer: "accepted")
         }
-        // {"reason":"Unregistered","timestamp":1700000000000}
-        struct Body: Decodable {
-            let reason: String?
-            let timestamp: UInt64?
+        guard response.status != 200, let body = try? JSONDecoder().decode(Body.self, from: Data(response.body)) else {
+            return ForeignAnswer.attemptResult(on: response, inPlaceOf: "Apple")
         }
-        let body = try? JSONDecoder().decode(Body.self, from: Data(response.body))
-        let row = body?.reason.flatMap { byReason[$0] }.flatMap { $0.status == response.status ? $0 : nil }
+        let row = byReason[body.reason].flatMap { $0.status == response.status ? $0 : nil }
         var attemptResult = (row?.disposition ?? disposition(ofStatus: response.status)).attemptResult(
-            answer: row?.reason ?? "unknown", retryAfter: retryAfter(response.headers), goneSince: body?.timestamp)
+            answer: row?.reason ?? "unknown", retryAfter: retryAfter(response.headers), goneSince: body.timestamp)
         if row?.reason == "TooManyProviderTokenUpdates" {
             attemptResult.detail = tooManyTokens
             attemptResult.outcome.text = tooManyTokens

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
-import FoundationEssentials
 import HTTP2
 import TNP
 import Time
@@ -11,18 +10,16 @@ import Time
 package final class FCMAccessToken: ResponseReceiver {
     /// Why no token is available.
     enum Failure: Error, Equatable {
-        /// Google refuses the service account; only the operator can fix this.
-        case refused
-        /// The token endpoint cannot be reached or fails.
-        case unreachable
+        /// Google refuses the service account, for this reason; only the operator can fix this.
+        case refused(String)
+        /// The token endpoint cannot be reached or fails, for this reason.
+        case unreachable(String)
     }
 
     /// How many seconds before its expiry the token is renewed.
     package static let renewalMargin: Int64 = 300
     /// Seconds between a failed renewal and the next one, while the current token is still valid.
     private static let pauseAfterFailure: Int64 = 10
-    /// HTTP statuses that mean that Google refuses the account (RFC 6749 §5.2); other errors are transient.
-    private static let refusals: Set<Int> = [400, 401, 403, 404]
     /// Timeout for a fetch, including its replays.
     private static let answerTimeout = Duration.seconds(20)
     /// How often a token request without an answer is resent, each time without delay: all FCM envelopes wait for the
@@ -87,7 +84,9 @@ package final class FCMAccessToken: ResponseReceiver {
     }
 
     private func fetch(with assertion: [UInt8]?, at now: Int64) {
-        guard let assertion else { return answer(.failure(.unreachable), at: now) }
+        guard let assertion else {
+            return answer(.failure(.unreachable("the key holder does not sign for the service account")), at: now)
+        }
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
         fetching = Fetch(
             request: Request(headers: headers, body: Array(grant.utf8) + assertion), unixTime: now,
@@ -107,7 +106,7 @@ package final class FCMAccessToken: ResponseReceiver {
     private func send() {
         guard let fetching else { return }
         let left = fetching.started + Self.answerTimeout - .now
-        guard left > .zero else { return finish(.failure(.unreachable)) }
+        guard left > .zero else { return finish(.failure(.unreachable("the token endpoint does not answer"))) }
         upstream.start(fetching.request, timeout: left, number: 0, for: self)
     }
 
@@ -116,39 +115,25 @@ package final class FCMAccessToken: ResponseReceiver {
         switch result {
         case .success(let response): finish(grant(in: response))
         case .failure(let failure):
-            switch TransportEvent(failure) {
+            let event = TransportEvent(failure)
+            let text = "the token endpoint: \(event.rawValue)"
+            switch event {
             case .refusedStream, .goAway, .lostBeforeSent, .connectionLost, .reset:
-                guard replaysLeft > 0 else { return finish(.failure(.unreachable)) }
+                guard replaysLeft > 0 else { return finish(.failure(.unreachable(text))) }
                 fetching?.replaysLeft -= 1
                 send()
-            case .unreachable, .noCapacity, .timedOut, .responseTooLarge: finish(.failure(.unreachable))
+            case .unreachable, .noCapacity, .timedOut, .responseTooLarge: finish(.failure(.unreachable(text)))
             }
         }
     }
 
     private func grant(in response: Response) -> Result<[UInt8], Failure> {
-        guard response.status == 200 else {
-            return .failure(Self.refusals.contains(response.status) ? .refused : .unreachable)
+        switch AccessGrant(response) {
+        case .granted(let header, let lifetime):
+            if let fetching { current = (header, fetching.unixTime + lifetime) }
+            return .success(header)
+        case .failed(let failure): return .failure(failure)
         }
-        guard let fetching, let token = Self.token(in: response, at: fetching.unixTime) else {
-            return .failure(.unreachable)
-        }
-        current = token
-        return .success(token.header)
-    }
-
-    /// The token in a response of the token endpoint, as the `authorization` header, and when it expires; `nil` if the
-    /// response is invalid.
-    static func token(in response: Response, at now: Int64) -> (header: [UInt8], expiresAt: Int64)? {
-        struct Grant: Decodable {
-            let access_token: String
-            let expires_in: Int64
-        }
-        guard let grant = try? JSONDecoder().decode(Grant.self, from: Data(response.body)),
-            grant.expires_in > 0, grant.expires_in <= 86_400,
-            grant.access_token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
-        else { return nil }
-        return (Array("Bearer \(grant.access_token)".utf8), now + grant.expires_in)
     }
 
     private func finish(_ fetched: Result<[UInt8], Failure>) {

@@ -54,19 +54,21 @@ package enum FCMAnswers {
         }
     }
 
-    /// Classifies an answer by the table.
+    /// Classifies an answer by the table. One without the form of FCM's answers is not FCM's.
     package static func attemptResult(on response: Response) -> AttemptResult {
-        if response.status == 200 {
-            return Disposition.delivered.attemptResult(answer: "accepted", providerID: messageName(in: response.body))
+        if response.status == 200, let name = messageName(in: response.body) {
+            return Disposition.delivered.attemptResult(answer: "accepted", providerID: name)
         }
-        let error = (try? JSONDecoder().decode(ErrorBody.self, from: Data(response.body)))?.error
-        let code = error?.details?.lazy.compactMap(\.errorCode).first ?? error?.status
+        guard response.status != 200,
+            let error = (try? JSONDecoder().decode(ErrorBody.self, from: Data(response.body)))?.error
+        else { return ForeignAnswer.attemptResult(on: response, inPlaceOf: "Google") }
+        let code = error.details?.lazy.compactMap(\.errorCode).first ?? error.status
         let row = code.flatMap { byCode[$0] }.flatMap { row in
             row.status == nil || row.status == response.status ? row : nil
         }
         var disposition = row?.disposition ?? disposition(ofStatus: response.status)
-        if row?.code == "INVALID_ARGUMENT", error?.concernsToken == true { disposition = badToken }
-        if disposition == .quotaExceeded, error?.concernsDeviceQuota == true {
+        if row?.code == "INVALID_ARGUMENT", error.concernsToken { disposition = badToken }
+        if disposition == .quotaExceeded, error.concernsDeviceQuota {
             disposition = .deviceThrottled(seconds: 60)
         }
         return disposition.attemptResult(answer: row?.code ?? "unknown", retryAfter: retryAfter(response.headers))

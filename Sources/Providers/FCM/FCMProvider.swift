@@ -66,11 +66,17 @@ package final class FCMProvider: Provider, ResponseReceiver {
         token.fetch(at: UnixTime.now) { [self] result in
             switch result {
             case .success(let authorization): send(exchange, authorization)
-            case .failure(.refused):
-                exchange.requester.finish(Disposition.misconfigured.attemptResult(answer: "access-token-refused"))
-            case .failure(.unreachable):
-                let disposition = Disposition.unavailable(seconds: 30)
-                exchange.requester.finish(disposition.attemptResult(answer: "access-token-unreachable"))
+            case .failure(let failure):
+                var result: AttemptResult
+                switch failure {
+                case .refused(let text):
+                    result = Disposition.misconfigured.attemptResult(answer: "access-token-refused")
+                    result.detail = text
+                case .unreachable(let text):
+                    result = Disposition.unavailable(seconds: 30).attemptResult(answer: "access-token-unreachable")
+                    result.detail = text
+                }
+                exchange.requester.finish(result)
             }
         }
     }

@@ -37,7 +37,7 @@ enum NginxServer {
             http2_max_concurrent_streams 4096;
             http2_streams_index_size 65536;
             location / { echo_read_request_body; echo_exec @answer; }
-            location @answer { return 200; }
+            location @answer { add_header apns-id $http_apns_id; return 200; }
             """)
     }
 

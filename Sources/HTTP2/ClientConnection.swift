@@ -91,6 +91,7 @@ final class ClientConnection: SessionHandler {
     private var sweep: Timer?
     private var watch = ConnectionWatch(now: .now)
     private var budget = FrameBudget(now: .now)
+    private var bodies = BodyQueue()
     private var hasSent = false
     private var endReason: String?
     /// Requests in flight.
@@ -214,6 +215,7 @@ final class ClientConnection: SessionHandler {
     private func sweepNow() {
         let now = MonotonicTime.now
         if inFlight > 0 { endOverdue(now) }
+        startBodies(now)
         switch watch.check(now, lastReceived: session.lastReceived) {
         case .nothing: break
         case .ping: session.ping()
@@ -286,6 +288,10 @@ final class ClientConnection: SessionHandler {
     override func session(sentHeadersOf slot: Int) { slots[slot].isSent = true }
 
     override func session(closed stream: Int32, slot: Int, code: UInt32) {
+        if !bodies.isEmpty {
+            bodies.remove(stream)
+            startBodies(loop.now)
+        }
         if code == NGHTTP2_REFUSED_STREAM.rawValue {
             // nghttp2 also reports this for streams above the last one of GOAWAY (RFC 9113 §8.7).
             finish(slot, .failure(.notProcessed(isGoingAway ? .goAway : .reset(code: code))), freeing: true)
@@ -307,8 +313,22 @@ final class ClientConnection: SessionHandler {
 
     override func sessionGotSettings() { owner.take(.allows(streams: session.peerStreamLimit), of: self) }
 
-    override func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
+    override func sessionWindowGrew() { startBodies(loop.now) }
+
+    private func startBodies(_ now: MonotonicTime) {
+        guard !bodies.isEmpty else { return }
+        for stream in bodies.next(window: session.remoteWindow, now: now) { session.resume(stream) }
+    }
+
+    override func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)? {
         let start = slots[slot].bodySent
+        // In the usual case, the whole body fits, and none waits.
+        if start == 0, buffer.count < slots[slot].body.count || !bodies.isEmpty {
+            guard
+                bodies.mayStart(
+                    slots[slot].stream, size: slots[slot].body.count, window: session.remoteWindow, now: loop.now)
+            else { return nil }
+        }
         let count = min(buffer.count, slots[slot].body.count - start)
         slots[slot].body.withUnsafeBufferPointer {
             _ = buffer.update(fromContentsOf: UnsafeBufferPointer(rebasing: $0[start..<(start + count)]))

@@ -29,14 +29,17 @@ open class SessionHandler {
     open func session(closed stream: Int32, slot: Int, code: UInt32) {}
     /// The peer sent GOAWAY.
     open func session(goAway lastStream: Int32, code: UInt32, debugData: [UInt8]) {}
-    /// Writes the next bytes of a body to `buffer`: returns how many, and whether the body ends with them.
-    open func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool) {
+    /// Writes the next bytes of a body to `buffer`: returns how many, and whether the body ends with them; `nil` to wait until
+    /// ``Session/resume(_:)``.
+    open func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)? {
         (0, true)
     }
     /// The session has ended, for this reason.
     open func sessionEnded(_ reason: String) {}
     /// The peer has sent SETTINGS, and they are now in effect.
     open func sessionGotSettings() {}
+    /// The window of the connection has more room.
+    open func sessionWindowGrew() {}
     /// A frame from the peer begins.
     /// - Returns: `false` to close the connection because of too many frames.
     open func sessionShouldAcceptFrame() -> Bool { true }
@@ -193,6 +196,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             tell { $0.session(endOf: header.stream_id, slot: slot) }
         case NGHTTP2_SETTINGS.rawValue where UInt32(header.flags) & NGHTTP2_FLAG_ACK.rawValue == 0:
             tell { $0.sessionGotSettings() }
+        case NGHTTP2_WINDOW_UPDATE.rawValue where header.stream_id == 0: tell { $0.sessionWindowGrew() }
         case NGHTTP2_GOAWAY.rawValue:
             let goAway = frame.goaway
             let debugData = Array(UnsafeBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len))
@@ -216,6 +220,15 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     }
 
     // MARK: nghttp2
+
+    /// The bytes that the connection's window has room for.
+    var remoteWindow: Int { Int(nghttp2_session_get_remote_window_size(handle)) }
+
+    /// Asks for the body of a stream that was told to wait.
+    func resume(_ stream: Int32) {
+        nghttp2_session_resume_data(handle, stream)
+        scheduleFlush()
+    }
 
     /// Resets a stream with this error code.
     package func reset(_ stream: Int32, code: UInt32) {
@@ -290,13 +303,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
             source: nghttp2_data_source(ptr: pointer(slot)),
             read_callback: { _, _, buffer, length, flags, source, user in
                 let slot = Int(bitPattern: source!.pointee.ptr) - 1
-                let (count, isLast) = Session.with(user) { session in
+                let part = Session.with(user) { session in
                     session.tell {
                         $0.session(fill: UnsafeMutableBufferPointer(start: buffer, count: length), slot: slot)
                     }
                 }
-                if isLast { flags!.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
-                return count
+                guard let part else { return Int(NGHTTP2_ERR_DEFERRED.rawValue) }
+                if part.isLast { flags!.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
+                return part.count
             })
     }
 

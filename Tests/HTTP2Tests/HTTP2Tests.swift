@@ -83,6 +83,52 @@ private final class RawServer: ByteStreamHandler {
     func stream(_ stream: ByteStream, ended reason: StreamError) { hasEnded = true }
 }
 
+/// Answers each request, and enlarges the window of the connection only in steps.
+private final class NarrowServer: ByteStreamHandler {
+    /// Less than the window of 65,535 that a connection begins with, and no multiple of the bodies.
+    private static let step = 10_000
+    private var streams: [ByteStream] = []
+    private var input: [UInt8] = []
+    private var unacknowledged = 0
+    private var hasPreface = false
+    /// The streams of the DATA frames, in the order of arrival.
+    private(set) var parts: [Int] = []
+
+    func accept(_ stream: ByteStream) {
+        stream.handler = self
+        streams.append(stream)
+        // SETTINGS with 1,000 concurrent streams, and the acknowledgement of the client's SETTINGS.
+        stream.write([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 3, 0xE8] + [0, 0, 0, 4, 1, 0, 0, 0, 0])
+        stream.resumeReading()
+    }
+
+    func stream(_ stream: ByteStream, received bytes: RawSpan) {
+        bytes.withUnsafeBytes { input += $0 }
+        if !hasPreface, input.count >= 24 {
+            input.removeFirst(24)
+            hasPreface = true
+        }
+        while hasPreface, input.count >= 9 {
+            let length = Int(input[0]) << 16 | Int(input[1]) << 8 | Int(input[2])
+            guard input.count >= 9 + length else { return }
+            let (type, flags) = (input[3], input[4])
+            let id = Array(input[5..<9])
+            input.removeFirst(9 + length)
+            guard type == 0, length > 0 else { continue }
+            parts.append(id.reduce(0) { $0 << 8 | Int($1) })
+            unacknowledged += length
+            if flags & 1 != 0 { stream.write([0, 0, 1, 1, 5] + id + [0x88]) }
+            if unacknowledged >= Self.step {
+                let increment = withUnsafeBytes(of: UInt32(unacknowledged).bigEndian) { Array($0) }
+                stream.write([0, 0, 4, 8, 0, 0, 0, 0, 0] + increment)
+                unacknowledged = 0
+            }
+        }
+    }
+
+    func stream(_ stream: ByteStream, ended reason: StreamError) {}
+}
+
 private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
 
 @Suite(.tags(.sockets)) struct HTTP2Tests {
@@ -255,6 +301,28 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                 _ = try await upstream.send(request(body: larger), timeout: .seconds(60))
             }
             #expect(try await upstream.send(request(body: [7]), timeout: .seconds(60)).body == [7])
+        }
+    }
+
+    @Test func `in a narrow window each body is sent whole, in the order of the requests`() async throws {
+        let site = try Site()
+        try await LoopDomain(site.loop).run { domain in
+            let server = NarrowServer()
+            let listener = try Listener(anyPort, on: site.loop, tls: site.serverTLS) { server.accept($0) }
+            let upstream = site.upstream(listener.endpoint)
+            // Opens the connection.
+            _ = try await upstream.send(request(body: [7]), timeout: .seconds(60))
+            let body = [UInt8](repeating: 1, count: 3000)
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<300 {
+                    group.addTask(executorPreference: domain.loop) {
+                        _ = try? await upstream.send(request(body: body), timeout: .seconds(60))
+                    }
+                }
+            }
+            #expect(server.parts.count == 301)
+            #expect(server.parts == server.parts.sorted())
+            upstream.close()
         }
     }
 

@@ -20,6 +20,9 @@ package actor ManagedTor {
     private static let controlPause = Duration.milliseconds(100)
     /// How long tor may run without a control connection.
     private static let controlTimeout = Duration.seconds(60)
+    /// How often tor is asked whether it still answers, and how long it may take: a tor that hangs keeps its connections.
+    package static let checkInterval = Duration.seconds(60)
+    package static let checkTimeout = Duration.seconds(30)
     /// How long tor may take to exit after the loss of its control connection.
     private static let exitGrace = Duration.seconds(5)
     /// Maximum number of queued process events; beyond it, the oldest are dropped.
@@ -28,6 +31,7 @@ package actor ManagedTor {
     private let settings: TorSettings
     private let services: [TorConfiguration.Service]
     private let extra: [String]
+    private let check: (interval: Duration, timeout: Duration)
     private let observe: @Sendable (TorStatus) -> Void
 
     private var supervision = TorSupervision()
@@ -52,14 +56,17 @@ package actor ManagedTor {
     /// - Parameters:
     ///   - services: the onions: ``TorSettings/services(tnp:http:)``.
     ///   - extra: further lines for the torrc, e.g. those of a private network.
+    ///   - check: how often tor is asked whether it still answers, and how long it may take.
     ///   - observe: called on `loop` after each change of the status.
     package init(
-        _ settings: TorSettings, services: [TorConfiguration.Service], extra: [String] = [], on loop: EventLoop,
+        _ settings: TorSettings, services: [TorConfiguration.Service], extra: [String] = [],
+        check: (interval: Duration, timeout: Duration) = (checkInterval, checkTimeout), on loop: EventLoop,
         observe: @escaping @Sendable (TorStatus) -> Void
     ) {
         self.settings = settings
         self.services = services
         self.extra = extra
+        self.check = check
         self.loop = loop
         self.observe = observe
     }
@@ -188,11 +195,34 @@ package actor ManagedTor {
     /// Whether this process is the current one and runs.
     private func isRunning(_ generation: Int) -> Bool { generation == self.generation && status.phase == .running }
 
+    /// Asks tor from time to time whether it still answers, through a connection of its own, and ends one that does not.
+    private func watch(_ generation: Int) async {
+        while isRunning(generation) {
+            await loop.sleep(for: check.interval)
+            guard isRunning(generation), await !answers(), isRunning(generation) else { continue }
+            handle(.controlLost)
+        }
+    }
+
+    private func answers() async -> Bool {
+        do {
+            let control = try await TorControl.open(settings, within: check.timeout, on: loop)
+            defer { control.close() }
+            try await control.send(ControlFilter.bootstrap, within: check.timeout)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     private func listen(_ generation: Int) async {
         let deadline = MonotonicTime.now + Self.controlTimeout
         while isRunning(generation), MonotonicTime.now < deadline {
             if let control = try? await TorControl.open(settings, on: loop) {
-                if (try? await control.send("TAKEOWNERSHIP")) != nil { await follow(control, generation) }
+                if (try? await control.send("TAKEOWNERSHIP")) != nil {
+                    Task { await watch(generation) }
+                    await follow(control, generation)
+                }
                 break
             }
             await loop.sleep(for: Self.controlPause)
@@ -211,6 +241,7 @@ package actor ManagedTor {
             let recorded = TorStatusFile(settings).descriptors(at: pid)
             self.control = control
             handle(.started(pid: pid))
+            Task { await watch(generation) }
             await follow(control, generation) {
                 identify()
                 handle(.recorded(recorded))

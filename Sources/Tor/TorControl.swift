@@ -8,7 +8,7 @@ import Glibc
 package final class TorControl {
     private static let dialTimeout = Duration.seconds(5)
     /// How long tor may take to reply.
-    private static let answerTimeout = Duration.seconds(20)
+    package static let answerTimeout = Duration.seconds(20)
     private static let mostEvents = 10_000
 
     private let reader: StreamReader
@@ -23,21 +23,24 @@ package final class TorControl {
     /// tor's directory.
     /// - Throws: ``TorError``, or `StreamError` if the connection fails.
     static func open(
-        _ settings: TorSettings, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
+        _ settings: TorSettings, within time: Duration = answerTimeout, on loop: EventLoop,
+        isolation: isolated (any Actor)? = #isolation
     ) async throws -> TorControl {
-        try await open(settings.controlSocket, cookieFile: settings.cookieFile, on: loop)
+        try await open(settings.controlSocket, cookieFile: settings.cookieFile, within: time, on: loop)
     }
 
     /// Connects and authenticates.
-    /// - Parameter cookieFile: the only cookie file to use; `nil` for any that belongs to a user who may run tor.
+    /// - Parameters:
+    ///   - cookieFile: the only cookie file to use; `nil` for any that belongs to a user who may run tor.
+    ///   - time: how long tor may take for each reply.
     /// - Throws: ``TorError``, or `StreamError` if the connection fails.
     package static func open(
-        _ endpoint: Endpoint, cookieFile: String? = nil, on loop: EventLoop,
+        _ endpoint: Endpoint, cookieFile: String? = nil, within time: Duration = answerTimeout, on loop: EventLoop,
         isolation: isolated (any Actor)? = #isolation
     ) async throws -> TorControl {
         let stream = try await loop.dial(endpoint, timeout: dialTimeout)
         let control = TorControl(StreamReader(stream, limit: 8 << 20))
-        let login = CookieAuthentication(protocolInfo: try await control.send(ControlFilter.protocolInfo))
+        let login = CookieAuthentication(protocolInfo: try await control.send(ControlFilter.protocolInfo, within: time))
         guard !login.requiresNoAuthentication else {
             throw TorError(
                 """
@@ -52,20 +55,21 @@ package final class TorControl {
         guard cookieFile == nil || cookieFile == file else {
             throw TorError("the process at \(endpoint) names \(file) as its cookie file instead of \(cookieFile ?? "")")
         }
-        try await control.logIn(cookie: try cookie(in: file, ofAnyUser: cookieFile != nil), at: endpoint)
+        try await control.logIn(
+            cookie: try cookie(in: file, ofAnyUser: cookieFile != nil), at: endpoint, within: time)
         return control
     }
 
     private func logIn(
-        cookie: [UInt8], at endpoint: Endpoint, isolation: isolated (any Actor)? = #isolation
+        cookie: [UInt8], at endpoint: Endpoint, within time: Duration, isolation: isolated (any Actor)? = #isolation
     ) async throws {
         let nonce = CookieAuthentication.nonce()
-        let challenge = try await send("AUTHCHALLENGE SAFECOOKIE \(Hex.encode(nonce))")
+        let challenge = try await send("AUTHCHALLENGE SAFECOOKIE \(Hex.encode(nonce))", within: time)
         guard let command = CookieAuthentication.command(challenge: challenge, cookie: cookie, nonce: nonce) else {
             throw TorError(
                 "the process at \(endpoint) is not the tor that wrote the cookie file: check what listens there")
         }
-        try await send(command)
+        try await send(command, within: time)
     }
 
     /// Whether tor may run as this user: the user of this process, root, or a user that a distribution's package
@@ -112,15 +116,17 @@ package final class TorControl {
     /// - Parameters:
     ///   - command: one line.
     ///   - redactsReply: whether an error contains only the reply's status code, because the reply may repeat a secret.
+    ///   - time: how long tor may take to reply.
     /// - Returns: the lines of the reply, including data lines.
     /// - Throws: ``TorError`` if tor rejects the command, `StreamError` if the connection is lost or times out.
     @discardableResult
     package func send(
-        _ command: String, redactsReply: Bool = false, isolation: isolated (any Actor)? = #isolation
+        _ command: String, redactsReply: Bool = false, within time: Duration = answerTimeout,
+        isolation: isolated (any Actor)? = #isolation
     ) async throws -> [String] {
         precondition(!command.utf8.contains { $0 < 0x20 }, "a command is one line")
         let stream = reader.stream
-        let timeout = Timer(on: stream.loop, after: Self.answerTimeout) { stream.fail(.timedOut) }
+        let timeout = Timer(on: stream.loop, after: time) { stream.fail(.timedOut) }
         defer { timeout.stop() }
         stream.write(Array("\(command)\r\n".utf8))
         var reply: [String] = []

@@ -340,6 +340,29 @@ import Testing
         }
     }
 
+    @Test func `a tor that hangs is noticed and replaced`() async throws {
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            let settings = TorSettings(isManaged: true, directory: "\(directory)/tor")
+            let watch = Watch()
+            let target = Endpoint.unix(path: "\(directory)/target")
+            let tor = ManagedTor(
+                settings,
+                services: [.init(directory: "\(settings.directory)/onion", ports: [.init(number: 80, target: target)])],
+                extra: ["DisableNetwork 1"], check: (.milliseconds(500), .seconds(10)), on: loop, observe: watch.note)
+            await tor.start()
+            let hung = try #require(try await watch.wait(for: "its start") { $0.pid != nil }.pid)
+            // It answers as long as it runs: some checks pass.
+            try await Task.sleep(for: .seconds(2))
+            #expect(watch.status.pid == hung)
+            kill(hung, SIGSTOP)
+            let status = try await watch.wait(for: "another tor") { $0.pid != nil && $0.pid != hung }
+            #expect(status.restarts >= 1)
+            try await waitForEnd(of: hung)
+            await tor.stop()
+        }
+    }
+
     @Test(.timeLimit(.minutes(1)))
     func `a binary that hangs at --version does not block the shutdown`() async throws {
         let loop = EventLoop(name: "test")

@@ -19,6 +19,8 @@ PYTHON := python3 python3-cryptography python3-python-socks python3-async-timeou
   python3-setuptools python3-pytest python3-mypy python3-pip python3-requests python3-six
 # Independent implementations of Web Push, which Debian does not have.
 ORACLES := http-ece==1.2.1 py-vapid==1.9.6 pywebpush==1.14.1
+# Takes out of the program the directories in which the loader would look for libraries.
+RELEASE := chrpath
 PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps iproute2
 PREFIX ?= /usr/local
 # What is released and measured: Swift's runtime linked statically, jemalloc as the allocator, and no checks for
@@ -101,8 +103,10 @@ build: packages
 	$(SWIFT) build
 
 release: packages
+	$(call install,$(RELEASE))
 	$(SWIFT) build $(OPTIMISED) --product tocsin
 	strip --strip-all --remove-section=.comment -o .build/tocsin .build/release/tocsin
+	chrpath --delete .build/tocsin >/dev/null
 	@ls -l .build/tocsin
 
 # The jar with the library and its tests, the jar with the command line, the API pages in target/site, and the wheel.

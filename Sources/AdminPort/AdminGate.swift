@@ -60,11 +60,14 @@ struct AdminGate: Sendable {
     /// - Throws: ``Refusal``.
     func route(of request: HTTPRequest) throws(Refusal) -> Route {
         let host = request.header("host")
-        guard servesSocket || host.map(Self.isThisMachine) ?? false else { throw .host }
+        let path = request.target.prefix { $0 != UInt8(ascii: "?") }
+        let route = Route(rawValue: String(decoding: path, as: UTF8.self))
+        // A health check may be made with HTTP/1.0, which has no Host; a browser always sends one.
+        let isHealthCheck = host == nil && (route == .health || route == .readiness)
+        guard servesSocket || isHealthCheck || host.map(Self.isThisMachine) ?? false else { throw .host }
         guard isOwn(request, host: host) else { throw .origin }
         guard request.method == "GET" || request.method == "HEAD" else { throw .method }
-        let path = request.target.prefix { $0 != UInt8(ascii: "?") }
-        guard let route = Route(rawValue: String(decoding: path, as: UTF8.self)) else { throw .unknown }
+        guard let route else { throw .unknown }
         return route
     }
 

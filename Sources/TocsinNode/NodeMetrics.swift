@@ -126,7 +126,14 @@ final class NodeMetrics {
         providerDurations = durations(in: .provider)
         abuseBlocks = registry.counter(.abuseBlocks)
         spoolFailures = registry.counter(.spoolRefusals)
-        // These gauges are 0 from the start.
+        // These metrics are 0 from the start: an alert compares with the value before.
+        for family in [MetricFamily.keyHolderLosses, .sandboxRefusedCalls, .torRestarts] {
+            _ = registry.counter(family)
+        }
+        for status in [200, 400, 429, 500, 503] { _ = registry.counter(.httpResponses, ["\(status)"]) }
+        for door in ["tnp", "http"] {
+            for known in Reason.known { _ = registry.counter(.refusals, [door, known.name]) }
+        }
         for family in [MetricFamily.circuits, .inFlight, .spoolEnvelopes, .spoolBytes, .spoolUnreadable] {
             set(family, 0)
         }
@@ -155,7 +162,12 @@ final class NodeMetrics {
     /// Counts an event of delivery.
     func count(_ event: DispatchEvent) {
         switch event {
-        case .serving(let route): show(.closed, of: route)
+        case .serving(let route):
+            show(.closed, of: route)
+            _ = answerCounter("accepted", of: route)
+            for door in ["tnp", "http"] {
+                for kind in Outcome.Kind.allCases { _ = envelopeCounter(kind, of: route, at: door) }
+            }
         case .recovered(let envelope, let app, let outcome):
             answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
         case .unprovenTokenRefused, .spoolShortage: break
@@ -171,23 +183,27 @@ final class NodeMetrics {
     /// Counts an attempt that has ended.
     func count(_ attempt: EndedAttempt, _ result: AttemptResult) {
         let metrics = metrics(of: attempt.route)
-        metrics.answers.value(result.answer) { answer in
-            registry.counter(.providerResults, provider(of: attempt.route) + [answer])
-        }.increment()
+        answerCounter(result.answer, of: attempt.route).increment()
         record(attempt.waited, in: .queue)
         record(attempt.took, in: .provider)
         metrics.duration.record(attempt.took)
+    }
+
+    private func answerCounter(_ answer: String, of route: Route) -> Counter {
+        metrics(of: route).answers.value(answer) { registry.counter(.providerResults, provider(of: route) + [$0]) }
     }
 
     /// Counts a final outcome.
     /// - Parameter protocolName: `tnp`, `http`, or `spool` if an earlier process accepted the envelope.
     func answered(_ outcome: Outcome, of route: Route, at protocolName: String) {
         if protocolName != "spool" { history.count(outcome.kind, at: UnixTime.now) }
-        envelopes.value(EnvelopeKey(protocolName: protocolName, route: route, kind: outcome.kind)) { key in
-            registry.counter(
-                .envelopes,
-                [key.protocolName] + Self.labels(key.route) + [key.kind.name])
-        }.increment()
+        envelopeCounter(outcome.kind, of: route, at: protocolName).increment()
+    }
+
+    private func envelopeCounter(_ kind: Outcome.Kind, of route: Route, at protocolName: String) -> Counter {
+        envelopes.value(EnvelopeKey(protocolName: protocolName, route: route, kind: kind)) { key in
+            registry.counter(.envelopes, [key.protocolName] + Self.labels(key.route) + [key.kind.name])
+        }
     }
 
     /// Counts a submission that was not admitted.
@@ -324,6 +340,7 @@ final class NodeMetrics {
     /// The answers of a route's push service since the start, most frequent first.
     func answers(of route: Route) -> [(reason: String, count: Int)] {
         (routes.all[route]?.answers.all ?? [:]).map { (reason: $0.key, count: $0.value.count) }
+            .filter { $0.count > 0 }
             .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
 
@@ -337,6 +354,7 @@ final class NodeMetrics {
 
     /// Updates the state of the cluster.
     func show(_ engine: Engine.Status) {
+        _ = decisions
         set(.clusterEngineAvailable, engine.isAvailable ? 1 : 0)
         if let roundTrip = engine.roundTrip {
             registry.gauge(.clusterEngineRoundTrip).set(roundTrip / .seconds(1))

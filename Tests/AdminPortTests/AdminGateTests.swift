@@ -54,8 +54,15 @@ import Testing
         #expect(throws: AdminGate.Refusal.host) { try route(host: host) }
     }
 
-    @Test func `a missing host name is refused, except on a unix socket`() throws {
-        #expect(throws: AdminGate.Refusal.host) { try route(host: nil) }
+    @Test func `a missing host name is refused, except in a health check and on a unix socket`() throws {
+        for path in ["/", "/metrics", "/status.json", "/events", "/healthz/", "/none"] {
+            #expect(throws: AdminGate.Refusal.host) { try route(path, host: nil) }
+        }
+        #expect(try route("/healthz", host: nil) == .health && route("/readyz?x", host: nil) == .readiness)
+        #expect(throws: AdminGate.Refusal.host) { try route("/healthz", host: "evil.example") }
+        #expect(throws: AdminGate.Refusal.origin) {
+            try route("/healthz", host: nil, [("origin", "http://evil.example")])
+        }
         #expect(try route(host: nil, onSocket: true) == .page)
         #expect(try route(host: "anything.example", onSocket: true) == .page)
     }

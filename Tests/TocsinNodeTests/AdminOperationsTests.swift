@@ -3,9 +3,13 @@
 import Foundation
 import Prometheus
 import Simulator
+import TNP
 import TestSupport
 import Testing
+import Time
 
+@testable import Cluster
+@testable import Delivery
 @testable import TocsinNode
 @testable import Tor
 
@@ -90,6 +94,18 @@ import Testing
                 }
             }
         }
+    }
+
+    @Test func `every counter that a rule compares with an earlier value is there before its first event`() throws {
+        let metrics = NodeMetrics()
+        metrics.count(.serving(Route(app: "bisq", magic: .iOS)))
+        metrics.show(Engine.Status(since: .now))
+        let lines = String(decoding: metrics.exposition, as: UTF8.self)
+        let compared = try expressions().flatMap { expression in
+            expression.matches(of: /(?:increase|rate|irate)\((tocsin_[a-z_]+_total)/).map { String($0.1) }
+        }
+        #expect(Set(compared).count > 8)
+        for name in Set(compared) { #expect(lines.contains("\n\(name){") || lines.contains("\n\(name) 0"), "\(name)") }
     }
 
     @Test func `every metric is used by a rule or the dashboard`() throws {

@@ -14,7 +14,7 @@ enum FieldRules {
         }
         switch magic {
         case .iOS, .iOSDev:
-            guard deviceToken.count.isMultiple(of: 2), appleTokenLengths.contains(deviceToken.count),
+            guard PairingToken.isAppleTokenLength(deviceToken.count),
                 Hex.areDigits(deviceToken)
             else {
                 throw Rejection(

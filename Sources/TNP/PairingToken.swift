@@ -30,6 +30,11 @@ public struct PairingToken: Sendable, Redacted {
     public static let base64KeyLength = 44
     /// The length of an Apple device token in a pairing token, in characters.
     public static let appleTokenLength = 64
+
+    /// Whether an Apple device token may have so many hexadecimal digits: Apple documents its tokens as variable in length.
+    package static func isAppleTokenLength(_ count: Int) -> Bool {
+        count.isMultiple(of: 2) && FieldRules.appleTokenLengths.contains(count)
+    }
     /// The smallest length of a Google device token, in bytes of UTF-8.
     public static let minimumGoogleTokenLength = 32
 
@@ -70,23 +75,15 @@ public struct PairingToken: Sendable, Redacted {
         handle = try Self.handle(parts[3])
         switch magic {
         case _ where handle != nil: break
-        case .iOS, .iOSDev:
-            guard parts[3].utf8.count == Self.appleTokenLength, parts[3].utf8.allSatisfy(Hex.isDigit) else {
-                throw FormatError(
-                    description: "the fourth part, the device token, is not \(Self.appleTokenLength) hexadecimal digits"
-                )
-            }
-        case .android:
-            guard parts[3].utf8.count >= Self.minimumGoogleTokenLength else {
-                throw FormatError(
-                    description:
-                        "the fourth part, the device token, has fewer than \(Self.minimumGoogleTokenLength) characters")
-            }
-        case .web:
-            do throws(PushEndpoint.FormatError) {
-                _ = try PushEndpoint(Array(parts[3].utf8)[...])
+        case .android where parts[3].utf8.count < Self.minimumGoogleTokenLength:
+            throw FormatError(
+                description:
+                    "the fourth part, the device token, has fewer than \(Self.minimumGoogleTokenLength) characters")
+        default:
+            do throws(Rejection) {
+                try FieldRules.check(deviceToken: Array(parts[3].utf8)[...], of: magic)
             } catch {
-                throw FormatError(description: "the fourth part, the push endpoint, \(error.text)")
+                throw FormatError(description: "the fourth part: \(error.text)")
             }
         }
         webPush = magic == .web ? try Self.webPushKeys(parts[4], parts[5]) : nil

@@ -347,6 +347,17 @@ import Testing
         }
     }
 
+    @Test(arguments: Vectors.all.device_tokens.indices)
+    func `the node and pairing tokens have one rule for device tokens`(_ index: Int) throws {
+        let vector = Vectors.all.device_tokens[index]
+        let magic = try #require(Magic(rawValue: vector.magic))
+        let isAccepted = (try? FieldRules.check(deviceToken: Array(vector.device_token.utf8)[...], of: magic)) != nil
+        #expect(isAccepted == vector.valid, "\(vector.name)")
+        guard magic != .web else { return }
+        let text = "\(magic.rawValue)|a phone|A4C595428CAA4C768F60AE7EBFF85852|\(vector.device_token)"
+        #expect(((try? PairingToken(text)) != nil) == vector.valid, "\(vector.name)")
+    }
+
     @Test(arguments: Vectors.all.successions.indices)
     func `every succession vector is valid as recorded`(_ index: Int) throws {
         let vector = Vectors.all.successions[index]

@@ -131,6 +131,13 @@ package struct Vectors: Decodable {
         package let succession: String
         package let holds: Bool
     }
+    /// A device token, and whether a node accepts it (`valid`).
+    package struct DeviceTokenVector: Decodable {
+        package let name: String
+        package let magic: String
+        package let device_token: String
+        package let valid: Bool
+    }
     /// The sender key derived from a pairing key and a device token or handle.
     package struct SenderKeyVector: Decodable {
         package let name: String
@@ -189,6 +196,8 @@ package struct Vectors: Decodable {
     package let sender_keys: [SenderKeyVector]
     /// Requests of handles' owners.
     package let handle_signatures: [HandleSignatureVector]
+    /// Device tokens, valid and not.
+    package let device_tokens: [DeviceTokenVector]
     /// New sender keys in place of earlier ones.
     package let successions: [SuccessionVector]
     /// Sealed plaintexts.

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError, Signature
-from tocsin_client import RejectionError, web_push, wire
+from tocsin_client import PairingError, RejectionError, web_push, wire
 from tocsin_client.envelope import Submission
 from tocsin_client.handle import HandleRequest
 from tocsin_client.puzzle import solve
@@ -184,6 +184,18 @@ def test_sender_keys(vectors):
         envelope = pairing.seal(b"{}")
         key, signature, _ = pairing.sign(envelope)
         Ed25519PublicKey.from_public_bytes(key).verify(signature, b"tnp1-sender" + envelope.digest)
+
+
+def test_device_tokens(vectors):
+    for vector in vectors["device_tokens"]:
+        receiver = "|{p256dh}|{auth}".format(**vectors["web_push"][0]) if vector["magic"] == "web" else ""
+        text = f"{vector['magic']}|x|A4C595428CAA4C768F60AE7EBFF85852|{vector['device_token']}{receiver}"
+        try:
+            PairingToken(text)
+            is_valid = True
+        except PairingError:
+            is_valid = False
+        assert is_valid == vector["valid"], vector["name"]
 
 
 def test_successions(vectors):

@@ -79,7 +79,7 @@ class Envelope:
 
     def __post_init__(self) -> None:
         if self.handle is None:
-            _check_device_token(self.magic, self.device_token)
+            check_device_token(self.magic, self.device_token)
         if self.magic is Magic.WEB:
             _check_web_push(self.iv, self.ciphertext)
         else:
@@ -166,7 +166,11 @@ class Submission:
         )
 
 
-def _check_device_token(magic: Magic, token: str) -> None:
+def check_device_token(magic: Magic, token: str) -> None:
+    """The one rule for device tokens, here and in a node.
+
+    :raises RejectionError: if the token breaks it.
+    """
     length = len(token.encode())
     if magic is Magic.WEB:
         check_endpoint(token)
@@ -175,7 +179,7 @@ def _check_device_token(magic: Magic, token: str) -> None:
     elif magic is Magic.ANDROID:
         if any(ord(character) <= 0x20 or ord(character) == 0x7F for character in token):
             raise RejectionError(102, "a Google device token must be text without spaces or control characters")
-    elif length % 2 or length > 200 or any(character not in "0123456789abcdefABCDEF" for character in token):
+    elif not length or length % 2 or length > 200 or any(character not in "0123456789abcdefABCDEF" for character in token):
         raise RejectionError(102, "an Apple device token must be 2 to 200 hexadecimal digits, an even number")
 
 

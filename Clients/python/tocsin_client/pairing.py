@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature
+from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature, check_device_token
 from .errors import PairingError, RejectionError
 from .handle import PREFIX, Handle
 from .notification import BisqNotification
@@ -59,16 +59,13 @@ class PairingToken:
         self.device_token = parts[3] if self.handle is None else ""
         if self.handle is not None:
             pass
-        elif self.magic is Magic.WEB:
+        elif self.magic is Magic.ANDROID and len(self.device_token.encode()) < 32:
+            raise PairingError("the fourth part, the device token, has fewer than 32 characters")
+        else:
             try:
-                web_push.check_endpoint(self.device_token)
+                check_device_token(self.magic, self.device_token)
             except RejectionError as error:
                 raise PairingError(f"the fourth part: {error}") from None
-        elif self.magic is Magic.ANDROID:
-            if len(self.device_token.encode()) < 32:
-                raise PairingError("the fourth part, the device token, has fewer than 32 characters")
-        elif len(self.device_token) != 64 or any(c not in "0123456789abcdefABCDEF" for c in self.device_token):
-            raise PairingError("the fourth part, the device token, is not 64 hexadecimal digits")
         self._web_push = _web_push_keys(parts[4], parts[5]) if self.magic is Magic.WEB else None
         self._text = "|".join(parts)
 

@@ -152,10 +152,10 @@ public struct PairingReview: Sendable, Equatable {
     private static func deviceTokenFault(_ text: String, _ magic: Magic?) -> String? {
         switch magic {
         case .iOS, .iOSDev:
-            guard text.utf8.count == PairingToken.appleTokenLength else {
-                return "must be \(PairingToken.appleTokenLength) bytes, not \(text.utf8.count)"
-            }
-            return text.isHexadecimal ? nil : "must be hexadecimal digits only"
+            guard text.isHexadecimal else { return "must be hexadecimal digits only" }
+            return PairingToken.isAppleTokenLength(text.utf8.count)
+                ? nil
+                : "must be an even number of digits up to 200, of which Apple uses \(PairingToken.appleTokenLength) today; it has \(text.utf8.count)"
         case .android, nil:
             guard text.utf8.count >= PairingToken.minimumGoogleTokenLength else {
                 return "must be at least \(PairingToken.minimumGoogleTokenLength) bytes, not \(text.utf8.count)"

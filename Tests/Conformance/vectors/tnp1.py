@@ -400,6 +400,9 @@ def check_succession(v):
     derived = succeed(seed, key, v["magic"], v["device_token"])
     return v | {"succession": (derived if v["holds"] else given).hex(), "holds": derived == given}
 
+def check_device_token(v):
+    return v | {"valid": token_ok(v["device_token"].encode(), v["magic"].encode())}
+
 def check_rejected(v):
     number, payload, rest = next_frame(bytes.fromhex(v["bytes"]), MAX_FRAME)
     need(TYPES[number] == "SUBMIT" and not rest, "not one SUBMIT")
@@ -410,7 +413,7 @@ def check_rejected(v):
 CHECKS = {
     "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
     "signatures": check_signature, "sender_keys": check_sender_key,
-    "successions": check_succession,
+    "successions": check_succession, "device_tokens": check_device_token,
     "handle_signatures": check_handle_signature, "sealing": lambda v: v | seal(v), "web_push": lambda v: v | seal_web(v), "rejected": check_rejected,
     "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["identified"])},
 }

@@ -128,6 +128,18 @@ def vectors():
     out["sender_keys"].append(check_sender_key(dict(
         name="by handle", format="pipe", key="12345678901234567890123456789012", handle=handle.hex())))
 
+    for name, magic, token, valid in [
+            ("Apple, 64 digits", "iOS", IOS, True), ("Apple, capitals", "iOSDev", IOS.upper(), True),
+            ("Apple, 2 digits", "iOS", "0a", True), ("Apple, 108 digits", "iOS", (IOS * 2)[:108], True),
+            ("Apple, 160 digits", "iOS", (IOS * 3)[:160], True), ("Apple, 200 digits", "iOSDev", (IOS * 4)[:200], True),
+            ("Apple, 202 digits", "iOS", (IOS * 4)[:202], False), ("Apple, 63 digits", "iOS", IOS[:63], False),
+            ("Apple, a letter beyond f", "iOS", "g" + IOS[1:], False), ("Apple, a space", "iOS", IOS[:62] + " 0", False),
+            ("Apple, full-width digits", "iOS", IOS[:58] + "\uff10\uff11", False),
+            ("Google", "android", FCM, True), ("Google, 512 bytes", "android", "a" * 512, True),
+            ("Google, 513 bytes", "android", "a" * 513, False), ("Google, a space", "android", "a " + FCM, False),
+            ("Google, a control character", "android", FCM + "\u0007", False),
+            ("web", "web", ENDPOINT, True), ("web, no scheme", "web", "push.example/x", False)]:
+        add("device_tokens", name, magic=magic, device_token=token, valid=valid)
     succession = succeed(theirs, key, "iOS", IOS)
     for name, holds, magic, token, named_key, given in [
             ("Apple", True, "iOS", IOS, key, succession),

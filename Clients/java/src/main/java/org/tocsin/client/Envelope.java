@@ -170,7 +170,8 @@ public final class Envelope {
         }
     }
 
-    private static void checkDeviceToken(Magic magic, String token) throws RejectionException {
+    /** The one rule for device tokens, here and in a node. */
+    static void checkDeviceToken(Magic magic, String token) throws RejectionException {
         int length = Bytes.of(token).length;
         if (magic == Magic.WEB) {
             WebPush.checkEndpoint(token);

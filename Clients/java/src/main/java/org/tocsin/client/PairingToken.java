@@ -54,18 +54,14 @@ public final class PairingToken {
         deviceToken = handle == null ? parts[3] : "";
         if (handle != null) {
             // A pairing with a handle names no device token.
-        } else if (magic == Magic.WEB) {
+        } else if (magic == Magic.ANDROID && Bytes.of(deviceToken).length < 32) {
+            throw new PairingException("the fourth part, the device token, has fewer than 32 characters");
+        } else {
             try {
-                WebPush.checkEndpoint(deviceToken);
+                Envelope.checkDeviceToken(magic, deviceToken);
             } catch (RejectionException error) {
                 throw new PairingException("the fourth part: " + error.getMessage());
             }
-        } else if (magic == Magic.ANDROID) {
-            if (Bytes.of(deviceToken).length < 32) {
-                throw new PairingException("the fourth part, the device token, has fewer than 32 characters");
-            }
-        } else if (deviceToken.length() != 64 || !Bytes.isHex(deviceToken)) {
-            throw new PairingException("the fourth part, the device token, is not 64 hexadecimal digits");
         }
         receiver = magic == Magic.WEB ? receiver(parts[4]) : null;
         secret = magic == Magic.WEB ? secret(parts[5]) : null;

@@ -112,6 +112,23 @@ class VectorsTest {
     }
 
     @Test
+    void deviceTokens() throws Exception {
+        for (Map<String, Object> vector : list("device_tokens")) {
+            boolean isWeb = vector.get("magic").equals("web");
+            Map<String, Object> receiver = list("web_push").get(0);
+            String text = vector.get("magic") + "|x|A4C595428CAA4C768F60AE7EBFF85852|" + vector.get("device_token")
+                    + (isWeb ? "|" + receiver.get("p256dh") + "|" + receiver.get("auth") : "");
+            boolean isValid = true;
+            try {
+                PairingToken.parse(text);
+            } catch (PairingException error) {
+                isValid = false;
+            }
+            assertEquals(vector.get("valid"), isValid, (String) vector.get("name"));
+        }
+    }
+
+    @Test
     void successions() throws Exception {
         // The keys of the vectors come from no pairing, so this holds the signed bytes against two pairings' own keys.
         String token = "D45161DF3D172837F1B83BB3E411D5A63120DE6B435FF9235ADB70D619D162A1";

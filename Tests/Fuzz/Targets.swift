@@ -348,7 +348,8 @@ private func readResponses(_ input: inout FuzzInput) {
     func use(_ response: HTTPClientResponse) {
         precondition((100...999).contains(response.status), "the status is \(response.status)")
         let retryAfter = response.fields.first { $0.name == "retry-after" }?.value
-        _ = WebPushAnswers.attemptResult(status: response.status, retryAfter: retryAfter)
+        _ = WebPushAnswers.attemptResult(
+            status: response.status, retryAfter: retryAfter, from: "a.notify.windows.com")
     }
     for piece in input.pieces() {
         do {

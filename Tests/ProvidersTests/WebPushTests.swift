@@ -8,6 +8,8 @@ import TNP
 import TestSupport
 import Testing
 
+@testable import HTTP1
+@testable import HTTP2
 @testable import Providers
 
 @Suite(.tags(.computing)) struct WebPushTests {
@@ -15,7 +17,7 @@ import Testing
 
     @Test func `every status has an outcome, and none affects another server`() {
         for status in 100...599 {
-            let result = WebPushAnswers.attemptResult(status: status, retryAfter: nil)
+            let result = WebPushAnswers.attemptResult(status: status, retryAfter: nil, from: "push.example")
             #expect(!result.answer.isEmpty)
             if status >= 200 { #expect(result.answer != "unknown") }
             #expect((result.outcome.kind == .delivered) == (200...299).contains(status))
@@ -24,12 +26,39 @@ import Testing
             #expect(result.disposition.lane != .trip)
             #expect(result.disposition.mayRefuseCredential == [401, 403].contains(status))
         }
-        let throttled = WebPushAnswers.attemptResult(status: 429, retryAfter: "30")
+        let throttled = WebPushAnswers.attemptResult(status: 429, retryAfter: "30", from: "push.example")
         #expect(throttled.retryAfter == 30 && throttled.outcome.reason == .providerThrottles)
         #expect(
-            WebPushAnswers.attemptResult(status: 429, retryAfter: "Sun, 06 Nov 2044 08:49:37 GMT").retryAfter == nil)
-        #expect(WebPushAnswers.attemptResult(status: 401, retryAfter: nil).outcome.reason == .credentialsRefused)
-        #expect(WebPushAnswers.attemptResult(status: 507, retryAfter: nil).disposition.lane == .success)
+            WebPushAnswers.attemptResult(status: 429, retryAfter: "Sun, 06 Nov 2044 08:49:37 GMT", from: "push.example")
+                .retryAfter == nil)
+        #expect(
+            WebPushAnswers.attemptResult(status: 401, retryAfter: nil, from: "push.example").outcome.reason
+                == .credentialsRefused)
+        #expect(
+            WebPushAnswers.attemptResult(status: 507, retryAfter: nil, from: "push.example").disposition.lane
+                == .success)
+    }
+
+    @Test func `Windows' push server says 406 when a sender is over its rate, and stores nothing if told so`() throws {
+        let throttled = WebPushAnswers.attemptResult(
+            status: 406, retryAfter: "120", from: "wns2-by3p.notify.windows.com")
+        #expect(throttled.outcome.reason == .providerThrottles && throttled.retryAfter == 120)
+        for host in ["push.example", "notify.windows.com.evil.example", "evilnotify.windows.com"] {
+            #expect(WebPushAnswers.attemptResult(status: 406, retryAfter: nil, from: host).outcome.kind == .rejected)
+        }
+        let name: StaticString = "x-wns-cache-policy"
+        for (url, ttl, value) in [
+            ("https://a.notify.windows.com/?token=x", 0, "no-cache"),
+            ("https://a.notify.windows.com/?token=x", 60, nil),
+            ("https://push.example/x", 0, nil),
+        ] as [(String, Int64, String?)] {
+            let envelope = try Envelope(
+                magic: .web, deviceToken: Array(url.utf8)[...], iv: [], ciphertext: [1, 2, 3], format: .pipe)
+            let request = PushRequest(envelope, to: try endpoint(url), ttl: ttl, authorization: "x", notice: "")
+            #expect(request.http2.headers.text(name) == value, "\(url) \(ttl)")
+            let text = String(decoding: request.http1.bytes, as: UTF8.self)
+            #expect(text.contains("\r\n\(name): no-cache\r\n") == (value != nil), "\(url) \(ttl)")
+        }
     }
 
     @Test func `the policy allows listed servers on listed ports, and local ones by name and port`() throws {

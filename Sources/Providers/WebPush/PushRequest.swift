@@ -38,6 +38,9 @@ struct PushRequest {
             let hash = BLAKE2b.hash256(Array(collapseID)).bytes.prefix(Self.topicBytes)
             fields.append(("topic", String(decoding: Base64.encodeURLSafe(hash), as: UTF8.self), .never))
         }
+        if ttl == 0, let rules = PushServerRules.of(endpoint.host) {
+            fields += rules.fieldsForNow.map { ($0.name, $0.value, .allowed) }
+        }
         self.fields = fields
     }
 

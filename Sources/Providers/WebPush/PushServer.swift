@@ -19,6 +19,9 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
         let proxy: Proxy?
         let addresses: AddressPolicy
         let dialTimeout: Duration
+
+        /// The server's name.
+        var host: String { if case .tcp(let host, _) = endpoint { host } else { "" } }
     }
 
     /// The largest number of HTTP/2 connections to a server.

@@ -38,10 +38,13 @@ package enum WebPushAnswers {
         Row(statuses: 500...599, answer: "server-error", disposition: .unavailable(seconds: 60, minimum: 10)),
     ]
 
-    /// Classifies an answer by the table.
-    /// - Parameter retryAfter: the value of `Retry-After`, if there is one.
-    package static func attemptResult(status: Int, retryAfter: String?) -> AttemptResult {
-        guard let row = table.first(where: { $0.statuses.contains(status) }) else {
+    /// Classifies an answer by the table, or by what ``PushServerRules`` say about its server.
+    /// - Parameters:
+    ///   - retryAfter: the value of `Retry-After`, if there is one.
+    ///   - host: the server's name.
+    package static func attemptResult(status: Int, retryAfter: String?, from host: String) -> AttemptResult {
+        let own = PushServerRules.of(host)?.answers ?? []
+        guard let row = (own + table).first(where: { $0.statuses.contains(status) }) else {
             return Disposition.invalidRequest.attemptResult(answer: "unknown")
         }
         // A date is possible (RFC 9110 §10.2.3), but push servers send seconds.

@@ -160,7 +160,7 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
         let result: AttemptResult
         switch answer {
         case .success(let (status, retryAfter)):
-            result = WebPushAnswers.attemptResult(status: status, retryAfter: retryAfter)
+            result = WebPushAnswers.attemptResult(status: status, retryAfter: retryAfter, from: access.host)
         case .failure(let failure):
             var failed = failure.attemptResult
             failed.detail = failed.detail.map { Self.anonymous($0, access) }
@@ -172,7 +172,8 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
 
     /// The text without the server's name: a server that few use tells who they are.
     private static func anonymous(_ text: String, _ access: PushServer.Access) -> String {
-        guard case .tcp(let host, _) = access.endpoint else { return text }
+        let host = access.host
+        guard !host.isEmpty else { return text }
         return text.replacing("\(access.endpoint)", with: "the push server").replacing(host, with: "the push server")
     }
 

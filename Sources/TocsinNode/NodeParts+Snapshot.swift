@@ -4,6 +4,7 @@ import AdminPort
 import Admission
 import Cluster
 import Delivery
+import KeyHolder
 import NodeConfiguration
 import Prometheus
 import Providers
@@ -60,6 +61,9 @@ extension NodeParts: AdminServer.Source {
         var reasons: [String] = []
         if !isServing { reasons.append("the node is starting") }
         if isStopping { reasons.append("the node is stopping") }
+        if let holder = isolation?.holder, holder.credentials == nil {
+            reasons.append("the process with the keys of Apple and Google is lost: see the log")
+        }
         if statistics.lanes.allSatisfy({ $0.breaker != .closed }) {
             reasons.append("no push service works for any app: see the routes, and the log for their answers")
         }

@@ -24,7 +24,7 @@ final class NodeParts: DispatchObserver {
     private static let shutdownRetryAfter: UInt32 = 5000
 
     private(set) var configuration: Configuration
-    private let isolation: ProcessIsolation?
+    let isolation: ProcessIsolation?
     private let directory: StateDirectory
     private let loop: EventLoop
     private let whenReachable: (@Sendable (OnionAddress) -> Void)?

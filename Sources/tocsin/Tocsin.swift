@@ -3,6 +3,7 @@
 import ArgumentParser
 // Linked for the settings that it defines.
 import CAllocator
+import Glibc
 import TocsinNode
 
 /// Starts the command that the command line names.
@@ -10,6 +11,7 @@ import TocsinNode
 enum Main {
     @MainActor
     static func main() async {
+        ProcessStart.prepare()
         do {
             var command = try Tocsin.parseAsRoot()
             if let command = command as? RunCommand {
@@ -24,6 +26,18 @@ enum Main {
         } catch {
             Tocsin.exit(withError: error)
         }
+    }
+}
+
+/// What the node and its helper processes have in common from their first moment.
+private enum ProcessStart {
+    static func prepare() {
+        // The first file or socket would take the place of a missing descriptor, and receive what is meant for it.
+        for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
+            guard open("/dev/null", O_RDWR) == descriptor else { exit(ExitCode.failure.rawValue) }
+        }
+        // A write to a closed pipe or socket must return an error, not terminate the process.
+        signal(SIGPIPE, SIG_IGN)
     }
 }
 

@@ -45,6 +45,44 @@ import Testing
         #expect(text.dropLast().allSatisfy { !$0.isNewline } && !text.contains("\u{1B}"))
     }
 
+    /// A reader with a limit to what it takes.
+    private final class Reader {
+        private var output = LogOutput()
+        private(set) var text = ""
+        /// The number of bytes that it still takes.
+        var room = Int.max
+
+        func log(_ line: String) {
+            output.write(line.utf8, notice: { Array("\($0) missing\n".utf8) }) { bytes in
+                let taken = bytes.prefix(min(room, 4))
+                room -= taken.count
+                text += String(decoding: taken, as: UTF8.self)
+                return taken.count
+            }
+        }
+    }
+
+    @Test func `lines for a reader that takes no more are dropped, counted and reported, and none is cut`() {
+        let reader = Reader()
+        reader.log("first line\n")
+        reader.room = 6
+        reader.log("second line\n")
+        for _ in 0..<3 { reader.log("lost\n") }
+        #expect(reader.text == "first line\nsecond")
+        reader.room = 10
+        // Room for the rest of the second line, and for a part of the report.
+        reader.log("lost\n")
+        #expect(reader.text == "first line\nsecond line\n3 mi")
+        reader.room = .max
+        reader.log("sixth line\n")
+        #expect(reader.text == "first line\nsecond line\n3 missing\n1 missing\nsixth line\n")
+        reader.room = 0
+        reader.log("lost\n")
+        reader.room = .max
+        reader.log("last\n")
+        #expect(reader.text.hasSuffix("sixth line\n1 missing\nlast\n"))
+    }
+
     @Test func `standard error is the journal only if JOURNAL_STREAM names its file`() {
         #expect(!NodeLogHandler.isJournal(nil))
         #expect(!NodeLogHandler.isJournal("1:1"))

@@ -19,9 +19,14 @@ struct NodeLogHandler: LogHandler {
     }
 
     func log(event: LogEvent) {
-        let line = line(for: event, at: Self.time())
-        // One write per line keeps the lines of several threads apart.
-        _ = Array(line.utf8).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        let time = Self.time()
+        StandardError.write(line(for: event, at: time)) { count in
+            let text = "\(count) lines of the log are missing here: what reads the log took no more"
+            return line(
+                for: LogEvent(
+                    level: .warning, message: "\(text)", error: nil, metadata: nil,
+                    source: "", file: "", function: "", line: 0), at: time)
+        }
     }
 
     /// The line of an event, including the line feed.

@@ -12,6 +12,7 @@ import TocsinClient
 import Tor
 
 @testable import NodeConfiguration
+@testable import tocsin_bench
 
 /// The node's processes: the node, its supervisor and its key holder. Every system call that the sandbox does not allow
 /// ends the process in these tests, except in those of attackers.
@@ -127,7 +128,93 @@ import Tor
         node.signal(SIGHUP)
         try await node.waitForLog("configuration reloaded", count: 2)
         kill(third, SIGKILL)
+        // Until another one runs, the node is not ready.
+        #expect(try await adminText("/readyz", on: stage).hasPrefix(#"{"ready":true}"#))
+        let supervisor = try #require(try node.processes("supervisor").first)
+        kill(supervisor, SIGSTOP)
+        for pid in try node.processes("key-holder") { kill(pid, SIGKILL) }
+        try await node.waitForLog("the key holder is lost", count: 2)
+        #expect(try await adminText("/readyz", on: stage).contains("keys of Apple and Google"))
+        kill(supervisor, SIGCONT)
         #expect(await node.stop() == 0)
+        await stage.end()
+    }
+
+    @Test func `nobody who reads the log, or stops to, or never did, holds up the node`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phones = try await phones(stage, endpoints)
+        let log = "\(stage.directory)/node.log"
+        try #require(mkfifo(log, 0o600) == 0)
+        let reader = open(log, O_RDWR | O_NONBLOCK)
+        try #require(reader >= 0)
+        func read() -> String {
+            var bytes = [UInt8](repeating: 0, count: 8192)
+            let count = Glibc.read(reader, &bytes, bytes.count)
+            return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
+        }
+        let text = configuration(stage, endpoints).replacing("[listen]", with: "[listen]\nadmin = \"unix:admin.sock\"")
+        try Data(text.utf8).write(to: URL(filePath: "\(stage.directory)/tocsin.toml"))
+        let process = try MeasuredProcess(
+            [try Executables.tocsin(), "run", "--config", "\(stage.directory)/tocsin.toml"], directory: stage.directory,
+            errors: log)
+        var lines = ""
+        for _ in 0..<1000 where !lines.contains("listening") {
+            lines += read()
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        try #require(lines.contains("listening"))
+        let page = [UInt8](repeating: UInt8(ascii: "."), count: 4096)
+        while write(reader, page, page.count) > 0 {}
+        kill(process.pid, SIGHUP)
+        try await ring(phones, on: stage, "nobody reads")
+        lines = ""
+        for _ in 0..<1000 where !lines.contains("lines of the log are missing here") {
+            kill(process.pid, SIGHUP)
+            try await Task.sleep(for: .milliseconds(20))
+            lines += read()
+        }
+        #expect(lines.contains("lines of the log are missing here"))
+        close(reader)
+        kill(process.pid, SIGHUP)
+        try await ring(phones, on: stage, "the reader is gone")
+        let readiness = try await adminText("/readyz", on: stage)
+        #expect(readiness.hasPrefix(#"{"ready":true}"#))
+        process.end()
+        await stage.end()
+    }
+
+    @Test func `the node's processes ignore a closed pipe, and have no socket in place of a missing descriptor`()
+        async throws
+    {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phones = try await phones(stage, endpoints)
+        try Data(configuration(stage, endpoints).utf8).write(to: URL(filePath: "\(stage.directory)/tocsin.toml"))
+        let process = try MeasuredProcess(
+            [
+                "/bin/sh", "-c",
+                "exec \(try Executables.tocsin()) run --config \(stage.directory)/tocsin.toml 0<&- 1>&- 2>&-",
+            ], directory: stage.directory)
+        try await ring(phones, on: stage, "without descriptors")
+        let children = try String(
+            contentsOfFile: "/proc/\(process.pid)/task/\(process.pid)/children", encoding: .utf8)
+        let supervisor = try #require(Int32(children.split(separator: " ").first ?? ""))
+        let holder = try #require(
+            Int32(
+                try String(contentsOfFile: "/proc/\(supervisor)/task/\(supervisor)/children", encoding: .utf8)
+                    .split(separator: " ").first ?? ""))
+        for pid in [process.pid, supervisor, holder] {
+            for descriptor in 0...2 {
+                let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(pid)/fd/\(descriptor)")
+                if let target { #expect(target == "/dev/null", "\(descriptor)") }
+            }
+            let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
+            let ignored = status.split(separator: "\n").first { $0.hasPrefix("SigIgn:") }
+            let mask = try #require(UInt64(ignored?.split(separator: "\t").last ?? "", radix: 16))
+            #expect(mask & 1 << (UInt64(SIGPIPE) - 1) != 0)
+        }
+        process.end()
         await stage.end()
     }
 

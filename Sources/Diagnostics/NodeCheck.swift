@@ -52,7 +52,7 @@ package actor NodeCheck {
         }
         findings += limits()
         progress("asking tor for its version …")
-        findings.append(await TorCheck.run(configuration, path: searchPath).finding)
+        findings += await TorCheck.run(configuration, path: searchPath).findings
         findings += await ports()
         return findings
     }

@@ -41,6 +41,13 @@ package struct TorLogLine: Equatable, Sendable {
         return String(String.UnicodeScalarView(scalars.prefix(longestText)))
     }
 
+    /// Whether the line gives no reason for tor's end: it only refers to lines before it, or is about what tor puts up
+    /// with.
+    var isGeneral: Bool {
+        ["see warnings above", "See logs for details", "left us in a broken state"].contains { text.contains($0) }
+            || ["You are running Tor as root", "Fixing permissions on"].contains { text.hasPrefix($0) }
+    }
+
     /// Whether tor reports that this machine's clock is wrong: tor compares it with signed times from others.
     package var isAboutClock: Bool {
         let text = text.lowercased()

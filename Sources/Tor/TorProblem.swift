@@ -18,8 +18,8 @@ package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
     case stuck(percent: Int)
     /// No directory has accepted the onion's descriptor for ``TorSupervision/progressTimeout``.
     case unpublished
-    /// tor has exited unexpectedly, with the last warning of its log.
-    case exited(status: String, lastWarning: String?)
+    /// tor has exited unexpectedly, with the warning of its log that names the reason.
+    case exited(status: String, warning: String?)
     /// tor does not respond at its control socket.
     case unresponsive
     /// The tor that systemd runs cannot be reached at its control socket.
@@ -56,7 +56,7 @@ package enum TorProblem: Error, Equatable, Sendable, CustomStringConvertible {
             this machine's clock is right and whether another machine serves the same onion
             """
         case .exited(let status, let warning):
-            "tor has exited (\(status)) and is being restarted" + (warning.map { "; last warning: \($0)" } ?? "")
+            "tor has exited (\(status)) and is being restarted" + (warning.map { "; its log says: \($0)" } ?? "")
         case .unresponsive:
             "tor does not respond at its control socket and is being restarted"
         case .unreachable(let socket, let reason):

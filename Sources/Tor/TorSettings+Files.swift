@@ -20,15 +20,20 @@ extension TorSettings {
         // The directory holds the onion's keys; tor refuses a directory that other users can access.
         try setMode(of: directory)
         if runner == .service { try OnionFile.makeDirectory(controlDirectory) }
-        for onion in onions where onion.isClosed { try close(onion) }
+        for onion in onions where onion.isClosed { try close(self.directory(of: onion.name)) }
+        // tor skips a client whose file is damaged, and an onion without clients is open.
+        for service in services where try AuthorizedClients(serviceDirectory: service.directory).isDamaged {
+            try close(service.directory)
+        }
         for service in services {
             guard let file = service.onionBalanceFile else { continue }
             try OnionFile.makeDirectory(service.directory)
             try OnionFile.replace(file.path, with: Array(file.text.utf8).span.bytes)
         }
-        // tor makes these for its group, but does not change those that exist.
+        // tor does not change the modes of those that exist, and refuses an onion whose directory others can read: a
+        // restored backup often has other modes.
         for directory in services.flatMap({ [$0.directory, "\($0.directory)/authorized_clients"] })
-        where runner == .service && OnionFile.exists(directory) { try setMode(of: directory) }
+        where OnionFile.exists(directory) { try setMode(of: directory) }
         try OnionFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
     }
 
@@ -39,9 +44,32 @@ extension TorSettings {
         }
     }
 
+    /// What prevents tor from serving onions, or an authorised sender from connecting, as far as this user may read.
+    package func problems(of services: [TorConfiguration.Service], _ build: TorBuild) -> [String] {
+        var problems: [String] = []
+        do throws(TorProblem) {
+            _ = try TorConfiguration(self, services: services, controller: nil, hasProofOfWork: build.hasProofOfWork)
+        } catch {
+            problems.append("\(error)")
+        }
+        for service in services {
+            do throws(OnionFileError) {
+                _ = try OnionKeys.address(in: service.directory)
+                for client in try AuthorizedClients(serviceDirectory: service.directory).list() where !client.isValid {
+                    problems.append(
+                        "tor cannot read the key of sender \(client.name) in \(service.directory)/authorized_clients, so it"
+                            + " cannot connect: restore the file, or revoke the sender and authorise it again")
+                }
+            } catch .system(_, _, EACCES) {
+            } catch {
+                problems.append("\(error)")
+            }
+        }
+        return problems
+    }
+
     /// Authorises a key that nobody has for an onion without authorised senders: tor would open it to everyone.
-    private func close(_ onion: Onion) throws(OnionFileError) {
-        let directory = directory(of: onion.name)
+    private func close(_ directory: String) throws(OnionFileError) {
         let clients = AuthorizedClients(serviceDirectory: directory)
         guard try !clients.list().contains(where: \.isValid) else { return }
         try OnionFile.makeDirectory(directory)

@@ -64,6 +64,8 @@ package struct TorSupervision: Sendable {
     private var isWanted = false
     private var uploads: [OnionAddress: DescriptorUploads] = [:]
     private var runningSince: MonotonicTime?
+    /// The warning of the running process that gives the reason for its end, should it end now.
+    private var reason: TorLogLine?
     // Used without jitter: there is only one tor, so restarts cannot coincide.
     private var backoff = Backoff(base: Self.firstPause, cap: Self.maxPause)
 
@@ -92,6 +94,7 @@ package struct TorSupervision: Sendable {
             guard status.phase == .starting else { return [] }
             status.phase = .running
             status.pid = pid
+            reason = nil
             if case .clock? = status.problem { status.problem = nil }
             runningSince = now
             return isWanted ? [.startTimer(Self.progressTimeout)] : stop()
@@ -105,7 +108,7 @@ package struct TorSupervision: Sendable {
         case .recorded(let descriptors): return restore(descriptors)
         case .control(let event): return observe(event)
         case .logged(let line):
-            if line.severity == .warn || line.severity == .err { status.lastWarning = line.text }
+            if line.severity == .warn || line.severity == .err { warned(line) }
             // If the clock is only slightly wrong, tor warns and the onion stays reachable.
             if line.isAboutClock, !status.isReachable { status.problem = .clock(line.text) }
             return []
@@ -140,7 +143,15 @@ package struct TorSupervision: Sendable {
         guard status.phase == .running || status.phase == .stopping else { return [] }
         if let runningSince, now - runningSince >= Self.backoffResetTime { backoff.reset() }
         let wasRequested = status.phase == .stopping
-        return ended(wasRequested ? status.problem : .exited(status: exit, lastWarning: status.lastWarning))
+        return ended(wasRequested ? status.problem : .exited(status: exit, warning: reason?.text))
+    }
+
+    /// Keeps a warning. While tor starts, the first one names the cause, and the others what follows from it; later, each
+    /// one is about something else.
+    private mutating func warned(_ line: TorLogLine) {
+        status.lastWarning = line.text
+        if let reason, !reason.isGeneral, status.bootstrap == 0 || line.isGeneral { return }
+        reason = line
     }
 
     private mutating func ended(_ trouble: TorProblem?) -> [Action] {

@@ -251,8 +251,11 @@ import Testing
             (.none(isInstalled: false), .warning, "apt install tor"),
         ]
         for (check, grade, text) in cases {
-            #expect(check.finding.grade == grade && check.finding.text.contains(text), "\(check.finding)")
+            let finding = try #require(check.findings.first)
+            #expect(finding.grade == grade && finding.text.contains(text), "\(finding)")
         }
+        let damaged = TorCheck.managed(.node, .success(good), problems: ["a key is cut"])
+        #expect(damaged.findings.map(\.grade) == [.ok, .failed] && damaged.findings[1].text == "a key is cut")
     }
 
     @Test func `a port in use is fine only if the node is running`() {

@@ -304,11 +304,55 @@ import Testing
                 esac
                 """
             try write(Array(script.utf8), to: missing, mode: 0o700)
-            let ended = TorProblem.exited(status: "exited(3)", lastWarning: "It is all wrong.")
+            let ended = TorProblem.exited(status: "exited(3)", warning: "It is all wrong.")
             let status = try await watch.wait(for: "its exit") { $0.problem == ended }
             #expect(status.restarts > 0)
             await tor.stop()
             #expect(watch.status.phase == .stopped)
+        }
+    }
+
+    @Test func `files that were damaged are mended, or named with tor's reason`() async throws {
+        let loop = EventLoop(name: "test")
+        try await withDirectory { directory in
+            let settings = TorSettings(isManaged: true, directory: "\(directory)/tor")
+            let services = settings.services(tnp: .unix(path: "\(directory)/target"), http: nil)
+            let build = try await TorBuild(of: settings.binary, path: "/usr/bin:/usr/sbin:/bin:/sbin")
+            let hostname = "\(settings.serviceDirectory)/hostname"
+            /// Starts tor, and waits until it has written the onion's address or has exited.
+            func outcome() async throws -> (address: [UInt8]?, problem: TorProblem?) {
+                unlink(hostname)
+                let watch = Watch()
+                let tor = ManagedTor(
+                    settings, services: services, extra: ["DisableNetwork 1"], on: loop, observe: watch.note)
+                await tor.start()
+                for _ in 0..<1000 where bytes(of: hostname) == nil && watch.status.problem == nil {
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+                let problem = watch.status.problem
+                await tor.stop()
+                return (bytes(of: hostname), problem)
+            }
+            let address = try #require(try await outcome().address)
+            #expect(settings.problems(of: services, build).isEmpty)
+            // As restored from an archive: tor refuses modes that others can read.
+            let onion = settings.serviceDirectory
+            for path in [settings.directory, onion, "\(onion)/authorized_clients"] { chmod(path, 0o755) }
+            #expect(try await outcome().address == address)
+
+            // Without its key, tor would open the onion to everyone.
+            let key = "descriptor:x25519:" + String(repeating: "A", count: 20)
+            try write(Array(key.utf8), to: "\(onion)/authorized_clients/alice.auth")
+            #expect(settings.problems(of: services, build).contains { $0.contains("alice") })
+            #expect(try await outcome().address == address)
+            let clients = try AuthorizedClients(serviceDirectory: onion).list()
+            #expect(clients.filter(\.isValid).map(\.name) == [.nobody])
+
+            let secret = "\(onion)/\(OnionKeys.secretFile)"
+            try write(Array(try #require(bytes(of: secret)).prefix(50)), to: secret)
+            #expect(settings.problems(of: services, build).contains { $0.contains(secret) })
+            let problem = try #require(try await outcome().problem)
+            #expect(problem.description.contains(secret), "\(problem)")
         }
     }
 

@@ -145,15 +145,48 @@ import Testing
         var tor = try published()
         _ = tor.handle(.logged(try line("[notice] fine")), at: start)
         _ = tor.handle(.logged(try line("[warn] first")), at: start)
-        _ = tor.handle(.logged(try line("[err] Reading config failed")), at: start)
+        _ = tor.handle(.logged(try line("[err] Reading config failed--see warnings above.")), at: start)
         _ = tor.handle(.exited(status: "exited(1)"), at: start)
-        #expect(tor.status.problem == .exited(status: "exited(1)", lastWarning: "Reading config failed"))
+        #expect(tor.status.problem == .exited(status: "exited(1)", warning: "first"))
         #expect(
-            "\(TorProblem.exited(status: "exited(1)", lastWarning: "Reading config failed"))".contains("Reading config")
+            "\(TorProblem.exited(status: "exited(1)", warning: "first"))".contains("first")
         )
         #expect(tor.status.bootstrap == 0)
         #expect(tor.status.descriptor == .none)
         #expect(tor.status.address == onion)
+    }
+
+    @Test func `the reason for an exit is tor's first specific warning while it starts, and the last one later`() throws
+    {
+        func reason(of texts: [String], in tor: TorSupervision) throws -> String? {
+            var tor = tor
+            for text in texts { _ = tor.handle(.logged(try line(text)), at: start) }
+            _ = tor.handle(.exited(status: "exited(1)"), at: start)
+            guard case .exited(_, let warning)? = tor.status.problem else { return nil }
+            return warning
+        }
+        // As tor 0.4.9 logs an onion's directory that others can read, and a cut key.
+        let permissions = [
+            "[warn] You are running Tor as root. You don't need to, and you probably shouldn't.",
+            "[warn] Permissions on directory /o are too permissive.",
+            "[warn] Failed to parse/validate config: Failed to configure rendezvous options. See logs for details.",
+            "[err] Reading config failed--see warnings above.",
+        ]
+        let key = [
+            "[warn] We needed to load a secret key from /o/hs_ed25519_secret_key, but couldn't find it.",
+            "[warn] Unable to generate keys and save in /o/hs_ed25519.",
+            "[err] set_options(): Bug: Acting on config options left us in a broken state. Dying.",
+        ]
+        #expect(try reason(of: permissions, in: running()) == "Permissions on directory /o are too permissive.")
+        #expect(try reason(of: key, in: running())?.hasPrefix("We needed to load a secret key") == true)
+        #expect(try reason(of: ["[warn] one", "[warn] two", "[err] x--see warnings above."], in: published()) == "two")
+        // A process does not give the reasons of the one before it.
+        var again = running()
+        _ = again.handle(.logged(try line("[warn] old")), at: start)
+        _ = again.handle(.exited(status: "exited(1)"), at: start)
+        _ = again.handle(.timerFired, at: start)
+        _ = again.handle(.started(pid: 8), at: start)
+        #expect(try reason(of: [], in: again) == nil)
     }
 
     @Test(arguments: [
@@ -303,7 +336,7 @@ import Testing
         let remedies: [(TorProblem, String)] = [
             (.missing(binary: "tor"), "apt install tor"), (.unusable(binary: "/x", reason: "y"), "tor.binary"),
             (.tooOld(version), "0.4.8.0"), (.clock("z"), "timedatectl"), (.stuck(percent: 5), "firewall"),
-            (.unpublished, "another machine"), (.exited(status: "exited(1)", lastWarning: nil), "restarted"),
+            (.unpublished, "another machine"), (.exited(status: "exited(1)", warning: nil), "restarted"),
             (.unresponsive, "restarted"),
         ]
         for (problem, part) in remedies { #expect("\(problem)".contains(part), "\(problem)") }

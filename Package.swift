@@ -284,7 +284,8 @@ let package = Package(
         .testTarget(
             name: "ProvidersTests",
             dependencies: [
-                "TestSupport", "Cryptography", "EventLoop", "HTTP2", "Providers", "Sender", "Simulator", "TNP", "Time",
+                "TestSupport", "Cryptography", "EventLoop", "HTTP1", "HTTP2", "Providers", "Sender", "Simulator", "TNP",
+                "Time",
             ],
             swiftSettings: ours),
         .testTarget(

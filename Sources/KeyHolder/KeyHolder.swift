@@ -237,12 +237,15 @@ final class HolderConnection: Sendable {
         return expected.allSatisfy { own[$0] == $1 }
     }
 
-    /// The answer to a request. Waits for it.
+    /// The answer to a request. Waits for it, and ends the connection if it fails: a late answer would be taken for that to
+    /// the next request, and requests that wait for their turn would each wait as long.
     func answer(to frame: [UInt8], within limit: Duration) -> Result<[UInt8], LocalSocket.Failure> {
-        Result { () throws(LocalSocket.Failure) in
+        let answer = Result { () throws(LocalSocket.Failure) in
             try socket.sendFrame(frame, within: limit)
             return try socket.receiveFrame(atMost: HolderRequest.largest, within: limit)
         }
+        if case .failure = answer { socket.end() }
+        return answer
     }
 
     init(_ socket: LocalSocket, _ report: HolderReport) {

@@ -74,6 +74,9 @@ final class LocalSocket: Sendable {
         return count == 0 || count < 0 && errno != EAGAIN && errno != EINTR
     }
 
+    /// Ends the connection: whatever waits for it, or would wait, fails with ``Failure/closed`` at once.
+    func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+
     // MARK: Frames
 
     /// Sends a frame: its length in four bytes, then its bytes.

@@ -2,8 +2,9 @@
 
 import Cryptography
 
-/// Moves a phone's binding from one sender key to another, because the phone was paired anew and has kept its device token:
-/// field 0x82 of SUBMIT (PROTOCOL §3, "A new key").
+/// A statement by which the owner of a sender key names the key that takes its place. The sender of a phone that was paired
+/// anew, with the same device token, sends it in field 0x82 of SUBMIT, and the node moves the phone's binding to the new key
+/// (PROTOCOL §3, "A new key").
 public struct Succession: Equatable, Sendable {
     /// The public key that the device token was bound to, 32 bytes.
     public let key: Bytes

@@ -57,8 +57,9 @@ extension TocsinClient {
     }
 
     /// Seals, signs and submits a notification.
-    /// - Parameter earlier: the pairing that the phone had before it was paired anew with the same device token, until a
-    ///   notification is delivered; otherwise `nil`.
+    /// - Parameter earlier: the pairing before this one, if the phone was paired anew and kept its device token. The node then
+    ///   accepts the key of `pairing` in place of the earlier one's. `nil` if there is none, and once a notification with it has
+    ///   been delivered.
     /// - Throws: `Rejection` if the notification cannot be sealed, ``ClientError``.
     public func notify(
         _ pairing: PairingToken, _ notification: BisqNotification, app: String = "", sound: Bool = true,

@@ -441,12 +441,20 @@ final class NodeMetrics {
         let provider = route.magic.provider
         return [
             route.app, relayed.contains(route) ? "upstream-\(provider)" : provider,
-            route.magic == .iOSDev ? "development" : "production",
+            route.magic.environment,
         ]
     }
 }
 
 extension Magic {
+    /// The name in metrics of the push service's environment.
+    fileprivate var environment: String {
+        switch self {
+        case .iOSDev: "development"
+        case .iOS, .android, .web: "production"
+        }
+    }
+
     /// The name in metrics of the push service.
     fileprivate var provider: String {
         switch self {

@@ -39,14 +39,6 @@ package struct AuthorizedClients: Sendable {
         return entries
     }
 
-    /// Whether there are clients, but tor can parse the file of none.
-    var isDamaged: Bool {
-        get throws(OnionFileError) {
-            let entries = try list()
-            return !entries.isEmpty && !entries.contains(where: \.isValid)
-        }
-    }
-
     /// Authorises a client.
     /// - Throws: ``OnionFileError``.
     package func authorize(_ publicKey: [UInt8], as name: ClientName) throws(OnionFileError) {

@@ -219,10 +219,7 @@ package actor ManagedTor {
         let deadline = MonotonicTime.now + Self.controlTimeout
         while isRunning(generation), MonotonicTime.now < deadline {
             if let control = try? await TorControl.open(settings, on: loop) {
-                if (try? await control.send("TAKEOWNERSHIP")) != nil {
-                    Task { await watch(generation) }
-                    await follow(control, generation)
-                }
+                if (try? await control.send("TAKEOWNERSHIP")) != nil { await follow(control, generation) }
                 break
             }
             await loop.sleep(for: Self.controlPause)
@@ -241,7 +238,6 @@ package actor ManagedTor {
             let recorded = TorStatusFile(settings).descriptors(at: pid)
             self.control = control
             handle(.started(pid: pid))
-            Task { await watch(generation) }
             await follow(control, generation) {
                 identify()
                 handle(.recorded(recorded))
@@ -258,6 +254,7 @@ package actor ManagedTor {
     /// Handles tor's events until the connection closes.
     /// - Parameter begin: called as soon as the progress of the bootstrap is known.
     private func follow(_ control: TorControl, _ generation: Int, begin: () -> Void = {}) async {
+        Task { await watch(generation) }
         do {
             // The node reads the log of a child process from its output.
             try await control.send(settings.runner == .service ? ControlFilter.events : "SETEVENTS \(TorEvent.names)")

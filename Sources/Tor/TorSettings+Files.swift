@@ -21,8 +21,8 @@ extension TorSettings {
         try setMode(of: directory)
         if runner == .service { try OnionFile.makeDirectory(controlDirectory) }
         for onion in onions where onion.isClosed { try close(self.directory(of: onion.name)) }
-        // tor skips a client whose file is damaged, and an onion without clients is open.
-        for service in services where try AuthorizedClients(serviceDirectory: service.directory).isDamaged {
+        // tor skips a client whose file is damaged, and would open an onion that has only such clients.
+        for service in services where try !AuthorizedClients(serviceDirectory: service.directory).list().isEmpty {
             try close(service.directory)
         }
         for service in services {
@@ -68,7 +68,7 @@ extension TorSettings {
         return problems
     }
 
-    /// Authorises a key that nobody has for an onion without authorised senders: tor would open it to everyone.
+    /// Authorises a key that nobody has for an onion without a valid authorised sender: tor would open it to everyone.
     private func close(_ directory: String) throws(OnionFileError) {
         let clients = AuthorizedClients(serviceDirectory: directory)
         guard try !clients.list().contains(where: \.isValid) else { return }

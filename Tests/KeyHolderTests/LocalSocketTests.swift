@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Confinement
+import Cryptography
 import Glibc
 import TestSupport
 import Testing
@@ -15,6 +16,17 @@ import Testing
             try one.sendFrame(frame, within: .seconds(5))
             #expect(try other.receiveFrame(atMost: size, within: .seconds(5)) == frame)
         }
+    }
+
+    @Test func `after one request without an answer, those that wait for their turn fail at once`() throws {
+        let (one, other) = try LocalSocket.pair(keepsMessages: false)
+        let connection = HolderConnection(one, HolderReport(copies: FileCopies(), credentials: []))
+        #expect(throws: LocalSocket.Failure.timedOut) {
+            try connection.answer(to: [1], within: .milliseconds(20)).get()
+        }
+        // An answer that comes too late belongs to no request.
+        try? other.sendFrame([7], within: .seconds(5))
+        #expect(throws: LocalSocket.Failure.closed) { try connection.answer(to: [2], within: .seconds(600)).get() }
     }
 
     @Test func `a frame that is too long, or never ends, is an error`() throws {

@@ -11,10 +11,12 @@ import Testing
 @Suite(.tags(.sockets)) struct ProcessIsolationTests {
     private let directory = URL.temporaryDirectory.appending(path: "tocsin-isolation-\(UUID().uuidString)").path()
 
-    private func rules(_ more: String = "", node: String = "", managed: Bool = false) throws -> FileRules {
+    private func configuration(
+        _ more: String = "", node: String = "", state: String = "/var/lib/node", trust: String = "/etc/node/ca.pem"
+    ) throws -> Configuration {
         let text = """
             [node]
-            state = "/var/lib/node"
+            state = "\(state)"
             \(node)
             [listen]
             tnp = "unix:/run/node/tnp.sock"
@@ -27,10 +29,14 @@ import Testing
             key_id = "KEY0000001"
             team_id = "TEAM000001"
             [apns]
-            trust_file = "/etc/node/ca.pem"
+            trust_file = "\(trust)"
             \(more)
             """
-        var configuration = try Configuration(text: text, file: "/etc/node/tocsin.toml")
+        return try Configuration(text: text, file: "/etc/node/tocsin.toml")
+    }
+
+    private func rules(_ more: String = "", node: String = "", managed: Bool = false) throws -> FileRules {
+        var configuration = try configuration(more, node: node)
         configuration.decideTor(managed)
         return FileRules(of: configuration) { ["PATH": directory, "SSL_CERT_DIR": "/srv/authorities"][$0] }
     }
@@ -70,23 +76,8 @@ import Testing
                 ("state//ca.pem", true), ("elsewhere/ca.pem", false), ("state2/ca.pem", false),
             ] {
                 let path = "\(directory)/\(file)"
-                let configuration = try Configuration(
-                    text: """
-                        [node]
-                        state = "\(state)"
-                        [[app]]
-                        name = "bisq"
-                        [app.apns]
-                        topic = "com.example.app"
-                        key_file = "/etc/node/keys/apns.p8"
-                        key_id = "KEY0000001"
-                        team_id = "TEAM000001"
-                        [apns]
-                        trust_file = "\(path)"
-                        [spool]
-                        enabled = true
-                        key_file = "\(path)"
-                        """, file: "/etc/node/tocsin.toml")
+                let configuration = try configuration(
+                    "[spool]\nenabled = true\nkey_file = \"\(path)\"", state: state, trust: path)
                 #expect(configuration.isInState(path) == isInState, "\(state) \(file)")
                 #expect(configuration.otherFiles.contains(path) == !isInState, "\(state) \(file)")
                 #expect(FileRules(of: configuration).readable.contains(path) == !isInState, "\(state) \(file)")

@@ -80,7 +80,7 @@ private func use(_ message: Message) {
     case .registered(let result): written.append(result)
     case .authentication(let authentication):
         written.append(authentication)
-        precondition(!authentication.isValid(seed: [], onion: []))
+        precondition(!authentication.isValid(seed: [], onion: .none))
     case .authenticated(let result): written.append(result)
     case .skipped: break
     }
@@ -105,7 +105,8 @@ private let welcome = Welcome(
 private func runIngress(_ input: inout FuzzInput) {
     let options = input.byte()
     let rules = IngressSession.Rules(
-        circuitIDs: options & 1 != 0, maximumFrame: 8192, maximumInFlight: 8, handshakeTimeout: .seconds(30),
+        circuitIDs: options & 1 != 0, onions: [.none], maximumFrame: 8192, maximumInFlight: 8,
+        handshakeTimeout: .seconds(30),
         idleTimeout: .seconds(600), frameTimeout: .seconds(30), readTimeout: .seconds(30),
         control: Rate(burst: 20, perMinute: 60), apps: [(name: "bisq", format: .pipe)],
         routes: ["bisq/android", "bisq/iOS"], siteMode: options & 2 != 0 ? .open : .off,

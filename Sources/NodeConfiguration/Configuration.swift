@@ -285,7 +285,10 @@ package struct Configuration: Sendable {
             throw ConfigurationError(file: file, problem: error.text)
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw ConfigurationError(file: file, problem: "is not UTF-8 text")
+            let isUTF16 = bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF])
+            throw ConfigurationError(
+                file: file,
+                problem: isUTF16 ? "is UTF-16 text: save it as UTF-8" : "is not UTF-8 text: save it as UTF-8")
         }
         try self.init(text: text, file: file)
         self.copies = copies
@@ -327,6 +330,8 @@ package struct Configuration: Sendable {
     }
 
     private init(text: String, file: String, catalogue: KeyCatalogue?) throws {
+        // The parser would take the first one for the end.
+        guard !text.utf8.contains(0) else { throw ConfigurationError(file: file, problem: "has a byte of value 0") }
         if let line = TableHeaders.firstUnnamed(in: text) {
             throw ConfigurationError(
                 file: "\(file):\(line)", problem: "expected a table name of letters, digits, - and _ after [")
@@ -340,7 +345,7 @@ package struct Configuration: Sendable {
                 .dropFirst(Int(error.source.begin.line) - 1).first ?? ""
             throw ConfigurationError(
                 file: "\(file):\(error.source.begin.line):\(error.source.begin.column)",
-                problem: UnquotedString.hint(on: line).map { "\($0) (\(error.description))" } ?? error.description)
+                problem: SyntaxAdvice.sentence(for: line).map { "\($0) (\(error.oneLine))" } ?? error.oneLine)
         }
         self.file = file
         let paths = PathResolver(file: file)
@@ -837,4 +842,12 @@ package struct Configuration: Sendable {
 extension Endpoint {
     /// Whether the system chooses the port.
     fileprivate var isAnyPort: Bool { if case .tcp(_, 0) = self { true } else { false } }
+}
+
+extension TOMLParseError {
+    /// The parser's error; it quotes the text, line ends included.
+    fileprivate var oneLine: String {
+        description.split(whereSeparator: { $0.isNewline }).joined(separator: " ").replacing(
+            "' '", with: "the line's end")
+    }
 }

@@ -57,7 +57,7 @@ TARGETS = {
     "responses": ["HTTP1/ResponseDecoder.swift", "Providers/WebPush/WebPushAnswers.swift"],
     "toml": ["NodeConfiguration/Configuration.swift", "NodeConfiguration/Configuration+WebPush.swift", "NodeConfiguration/Credential.swift",
              "NodeConfiguration/Format.swift", "NodeConfiguration/Site.swift", "NodeConfiguration/TableHeaders.swift",
-             "NodeConfiguration/TableReader.swift", "NodeConfiguration/UnquotedString.swift"],
+             "NodeConfiguration/TableReader.swift", "NodeConfiguration/SyntaxAdvice.swift"],
 }
 LONGEST_INPUT = 8192
 # Seconds: TOMLKit leaks some 800 bytes for each text that it refuses, and a process has 3000 MB.

@@ -569,15 +569,58 @@ import Tor
         ("tnp = 127.0.0.1:7077", "tnp"), ("topic = ~x", "topic"),
     ])
     func `a string without quotes is an error that says so`(_ line: String, _ key: String) {
-        #expect(UnquotedString.hint(on: line) == "a string needs quotes: \(key) = \"…\"")
+        #expect(SyntaxAdvice.sentence(for: line) == "a string needs quotes: \(key) = \"…\"")
         let error = problem(in: "[node]\n\(line)\n")
         #expect(error?.file.hasPrefix("\(file):2:") == true)
         #expect(error?.problem.contains("a string needs quotes: \(key)") == true)
     }
 
-    @Test(arguments: ["[node", "= 1", "a = 5 5", "a = true x", "a = \"b", "# a = b"])
-    func `another syntax error gives no hint about quotes`(_ line: String) {
-        #expect(UnquotedString.hint(on: line) == nil)
+    @Test(arguments: [
+        ("managed = no", "no is no value of TOML: managed = false, or a string in quotes"),
+        ("managed = Yes # text", "Yes is no value of TOML: managed = true, or a string in quotes"),
+        ("managed = None", "None is no value of TOML: leave the line out"),
+        ("managed = False", "TOML writes it in lower case: managed = false"),
+        ("managed = TRUE", "TOML writes it in lower case: managed = true"),
+        ("state = “tor”", "“ is a typographic quotation mark: TOML wants the straight one, \""),
+        ("state = `tor`", "` is a typographic quotation mark: TOML wants the straight one, \""),
+        ("state\u{A0}= \"tor\"", "there is a space that is not plain (U+A0): type it anew"),
+        ("state = \"tor", "the closing \" is missing"), ("state = 'tor", "the closing ' is missing"),
+        ("state: \"tor\"", "= is missing after the key: state = …"),
+        ("managed true", "= is missing after the key: managed = …"),
+        ("export managed = true", "only one key stands before ="), ("managed =", "the value of managed is missing"),
+        ("; text", "a comment begins with #"), ("// text", "a comment begins with #"),
+        ("managed = true;", "a line ends without ;"), ("state = \"a\",", "a line ends without ,"),
+        ("state = \"a\" b", "one value only: a comment begins with #, a list stands in [ ]"),
+        ("a = true x", "one value only: a comment begins with #, a list stands in [ ]"),
+        ("ports = [80 443]", "the values of a list have commas between them"),
+        ("ports = [80, 443", "the list's closing ] is missing"),
+        ("a = 5 5", "a number has no spaces; _ may stand between digits: 1_000"),
+        ("a = 1,000", "a number has no commas; _ may stand between digits: 1_000"),
+        ("a = 10 MB", "a number has no unit: a = 10"), ("a = 5s", "a number has no unit: a = 5"),
+        ("a = 10%", "a number has no unit: a = 10"), ("a = 010", "a number has no leading zeroes"),
+        ("[node", "a table's name ends with ]"), ("[[app", "a table's name ends with ]]"),
+    ])
+    func `what TOML wants stands in one sentence`(_ line: String, _ sentence: String) {
+        #expect(SyntaxAdvice.sentence(for: line) == sentence)
+        let error = problem(in: "[node]\n\(line)\n")
+        #expect(error?.problem.contains(sentence) == true || line.hasPrefix("["), "\(error?.problem ?? "nothing")")
+        #expect(error?.problem.contains { $0.isNewline } == false)
+    }
+
+    @Test(arguments: ["= 1", "# a = b", "", "a == 1", "a = {"])
+    func `another syntax error has the parser's words only`(_ line: String) {
+        #expect(SyntaxAdvice.sentence(for: line) == nil)
+    }
+
+    @Test func `a secret that was pasted into the file is not in the error`() {
+        let key = String(repeating: "MIGHAgEAMBMG", count: 5)
+        for line in [key, key + "==", key + " = yes", key + " x"] {
+            #expect(problem(in: "[node]\n\(line)\n")?.problem.contains("MIGHAgEAMBMGMIGH") == false)
+        }
+    }
+
+    @Test func `a byte of value 0 does not end the configuration unnoticed`() {
+        #expect(problem(in: "[node]\nlog = \"info\"\n\0[tor]\n")?.problem == "has a byte of value 0")
     }
 
     @Test func `a missing file is an error that names it`() {

@@ -102,6 +102,8 @@ public struct Envelope: Sendable, Redacted {
 
     /// The longest time that Apple and Google keep a notification, in seconds: 28 days.
     public static let maximumTTL: UInt32 = 2_419_200
+    /// The longest ciphertext for Apple and Google, in bytes (PROTOCOL §3).
+    package static let maximumCiphertext = 3072
     /// The number of ``hops`` at which a node rejects an envelope (PROTOCOL §9).
     package static let maximumHops: UInt8 = 4
 

@@ -74,12 +74,13 @@ enum FieldRules {
     static func check(ciphertext: Bytes, of content: Content) throws(Rejection) {
         switch content {
         case .pipe:
-            guard (16...3072).contains(ciphertext.count), ciphertext.count.isMultiple(of: 16) else {
+            guard (16...Envelope.maximumCiphertext).contains(ciphertext.count), ciphertext.count.isMultiple(of: 16)
+            else {
                 throw Rejection(
                     .ciphertextLength, "this app requires a ciphertext of 16 to 3072 bytes, a multiple of 16")
             }
         case .sealed:
-            guard (17...3072).contains(ciphertext.count) else {
+            guard (17...Envelope.maximumCiphertext).contains(ciphertext.count) else {
                 throw Rejection(.ciphertextLength, "this app requires a ciphertext of 17 to 3072 bytes")
             }
         case .webPush:

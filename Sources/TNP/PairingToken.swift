@@ -50,6 +50,8 @@ public struct PairingToken: Sendable, Redacted {
     public struct FormatError: Error, Equatable, Sendable, CustomStringConvertible {
         /// One sentence for the person who pasted the text.
         public let description: String
+
+        package init(description: String) { self.description = description }
     }
 
     /// Parses a pairing token.

@@ -60,6 +60,13 @@ public struct Sealer: Sendable {
         _ clearText: [UInt8], iv: [UInt8]? = nil, app: String = "", ttl: UInt32 = Envelope.maximumTTL,
         sound: Bool = true, bucket: Int = Sealer.bucket
     ) throws(Rejection) -> Envelope {
+        let room = Self.maximumTextLength(format, isWebPush: pairing.webPush != nil)
+        guard clearText.count <= room else {
+            throw Rejection(
+                .ciphertextLength,
+                "the text is too long by \(clearText.count - room) bytes: letters beyond ASCII have 2 to 4 bytes, and ' < > & = 6"
+            )
+        }
         if let keys = pairing.webPush {
             return try seal(clearText, for: keys, app: app, ttl: ttl, sound: sound, bucket: bucket)
         }
@@ -83,12 +90,19 @@ public struct Sealer: Sendable {
     ) throws(Rejection) -> Envelope {
         let secret = keys.secret.withBytes { span in span.withUnsafeBytes { Array($0) } }
         let text = Self.padded(clearText, bucket: bucket, block: 1)
+        // The pairing token has checked the keys.
         guard let message = WebPushContent.seal(text, for: keys.publicKey, secret: secret) else {
-            throw Rejection(.ciphertextLength, "the text is too long for Web Push")
+            throw Rejection(.deviceTokenFormat)
         }
         return try Envelope(
             app: Array(app.utf8)[...], magic: .web, deviceToken: Array(pairing.deviceToken.utf8)[...],
             handle: pairing.handle, iv: [], ciphertext: message[...], ttl: ttl, sound: sound, format: format)
+    }
+
+    /// The longest clear text in bytes: the longest ciphertext (PROTOCOL §3), without what its encryption adds.
+    static func maximumTextLength(_ format: EnvelopeFormat, isWebPush: Bool) -> Int {
+        if isWebPush { return WebPushContent.maximumTextLength }
+        return format == .pipe ? Envelope.maximumCiphertext : Envelope.maximumCiphertext - AESGCM.tagLength
     }
 
     /// Pads a text to a multiple of `bucket` as far as the push services allow, and always to one of `block`.

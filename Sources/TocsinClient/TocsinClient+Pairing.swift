@@ -23,12 +23,12 @@ extension TocsinClient {
 
     /// Reads a pairing token, confirms the pairing to the phone, and remembers it.
     /// - Parameters:
-    ///   - text: the text of the phone's QR code. Store it where secrets belong.
+    ///   - text: the text of the phone's QR code, also as pasted from a mail. Store it where secrets belong.
     ///   - app: the name of an app of the node; empty for its first app.
     ///   - timeout: as in ``submit(_:timeout:acceptQueued:returnsWhenQueued:signedBy:succeeding:)``.
     /// - Throws: `PairingToken.FormatError`, ``PairingRefused``, ``ClientError``.
     public func pair(_ text: String, app: String = "", timeout: Duration = .seconds(180)) async throws -> PairingToken {
-        let pairing = try PairingToken(text)
+        let pairing = try PairingToken(pasted: text)
         let notification = BisqNotification.confirmation(for: pairing.defaultFormat, sentDate: UnixTime.now * 1000)
         let outcome = try await notify(pairing, notification, app: app, timeout: timeout)
         guard outcome.kind == .delivered else { throw PairingRefused(outcome: outcome) }

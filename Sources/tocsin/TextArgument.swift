@@ -3,13 +3,40 @@
 import Console
 import Glibc
 
+/// What editors of Windows and of Unix write for the same text.
+enum FileText {
+    struct Failure: Error, Equatable, CustomStringConvertible { let description: String }
+
+    /// The text of a file: without a byte order mark and without its last line end, and with the line ends of Unix.
+    static func text(_ bytes: [UInt8], atMost longest: Int) throws(Failure) -> String {
+        if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
+            throw Failure(description: "is UTF-16 text: save it as UTF-8")
+        }
+        guard bytes.count <= longest, let text = String(validating: bytes, as: UTF8.self) else {
+            throw Failure(description: "is not UTF-8 text of at most \(longest) bytes")
+        }
+        var scalars = Array(text.unicodeScalars)
+        if scalars.first == "\u{FEFF}" { scalars.removeFirst() }
+        if scalars.last == "\n" {
+            scalars.removeLast()
+            if scalars.last == "\r" { scalars.removeLast() }
+        }
+        var output = String.UnicodeScalarView()
+        for (index, scalar) in scalars.enumerated()
+        where scalar != "\r" || index + 1 == scalars.count || scalars[index + 1] != "\n" {
+            output.append(scalar)
+        }
+        return String(output)
+    }
+}
+
 /// Text given on the command line, or in a file, which hides it from other users of the machine.
 enum TextArgument {
     /// The longest text in bytes. Notifications are shorter.
     private static let longest = 16 * 1024
 
-    /// The argument itself, or for `@FILE` the content of that file (`@-`: standard input) without its last line feed.
-    /// `@@` at the beginning stands for `@`.
+    /// The argument itself, or for `@FILE` the content of that file (`@-`: standard input) without its last line end,
+    /// and with the line ends of Unix. `@@` at the beginning stands for `@`.
     /// - Throws: the exit code, after printing the error.
     static func text(_ argument: String) throws -> String {
         guard argument.hasPrefix("@") else { return argument }
@@ -20,10 +47,11 @@ enum TextArgument {
             throw fail("cannot read \(name): \(String(cString: strerror(errno)))", .usage)
         }
         if descriptor != STDIN_FILENO { close(descriptor) }
-        guard bytes.count <= longest, let text = String(validating: bytes, as: UTF8.self) else {
-            throw fail("\(name) is not UTF-8 text of at most \(longest) bytes", .usage)
+        do throws(FileText.Failure) {
+            return try FileText.text(bytes, atMost: longest)
+        } catch {
+            throw fail("\(name) \(error.description)", .usage)
         }
-        return text.hasSuffix("\n") ? String(text.dropLast()) : text
     }
 
     /// Reads up to one byte more than ``longest``, to detect longer text; `nil` if reading fails.

@@ -3,6 +3,7 @@
 import ArgumentParser
 // Linked for the settings that it defines.
 import CAllocator
+import Console
 import Glibc
 import TocsinNode
 
@@ -12,6 +13,14 @@ enum Main {
     @MainActor
     static func main() async {
         ProcessStart.prepare()
+        // Swift would send � in place of what is not UTF-8. The argument itself may be secret.
+        for number in 1..<max(1, Int(CommandLine.argc)) {
+            guard let argument = CommandLine.unsafeArgv[number], String(validatingCString: argument) == nil else {
+                continue
+            }
+            Terminal.error("tocsin: argument \(number) is not UTF-8 text: give @FILE with the text in UTF-8")
+            exit(ExitCode.usage.rawValue)
+        }
         do {
             var command = try Tocsin.parseAsRoot()
             if let command = command as? RunCommand {

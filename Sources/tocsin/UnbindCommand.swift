@@ -7,6 +7,7 @@ import Glibc
 import NodeConfiguration
 import TNP
 import Time
+import TocsinClient
 import TocsinNode
 
 struct UnbindCommand: AsyncParsableCommand {
@@ -43,8 +44,9 @@ struct UnbindCommand: AsyncParsableCommand {
     private static let patience = Duration.seconds(10)
 
     func run() async throws {
-        let text = PairingArgument.oneLine(try TextArgument.text("@\(file)"))
-        let deviceToken = (try? PairingToken(text))?.deviceToken ?? text
+        let text = try TextArgument.text("@\(file)")
+        let deviceToken =
+            (try? PairingToken(pasted: text))?.deviceToken ?? text.split(whereSeparator: \.isNewline).joined()
         guard !deviceToken.isEmpty, deviceToken.utf8.count <= 512, !deviceToken.contains("|") else {
             throw fail(
                 "this is neither a pairing token nor a device token; tocsin pair read shows what is wrong with a pairing token",

@@ -333,7 +333,7 @@ def command(*arguments: str, text: str | None = None) -> subprocess.CompletedPro
         (["pair", PIPE], 64, "unknown command"),
         (["send", PIPE, "--node", "127.0.0.1:1", "--direct", "--timeout", "1"], 69, "connection refused"),
         (["send", PIPE, "--node", "127.0.0.1:1", "--tor", "127.0.0.1:1", "--timeout", "1"], 69, "start tor"),
-        (["send", PIPE, "--node", "127.0.0.1:1", "--direct", "--message", "x" * 3100], 65, "ciphertext"),
+        (["send", PIPE, "--node", "127.0.0.1:1", "--direct", "--message", "x" * 3100], 65, "too long by 135 bytes"),
         (["send", "-", "--node", "127.0.0.1:1", "--title", "@-"], 64, "only once"),
         (["send", PIPE, "--node", "127.0.0.1:1", "--title", "@/none"], 64, "cannot read /none"),
         (["pair", "erase", PIPE, "--node", "127.0.0.1:1", "--direct"], 64, "--yes"),

@@ -2,6 +2,7 @@
 """The client agrees with the protocol's vectors, byte for byte."""
 
 import base64
+import json
 import struct
 import threading
 import time
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from conftest import VECTORS
 from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError, Signature
 from tocsin_client import PairingError, RejectionError, web_push, wire
 from tocsin_client.envelope import Submission
@@ -196,6 +198,15 @@ def test_device_tokens(vectors):
         except PairingError:
             is_valid = False
         assert is_valid == vector["valid"], vector["name"]
+
+
+def test_pasted_tokens():
+    vectors = json.loads((VECTORS.parent / "pasted.json").read_text())
+    for vector in vectors:
+        try:
+            assert PairingToken.pasted(vector["text"]).reveal() == vector["token"], vector["name"]
+        except PairingError as error:
+            assert vector["refused"] in str(error), vector["name"]
 
 
 def test_successions(vectors):

@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import codecs
 import contextlib
+import io
 import os
 import sys
 import unicodedata
@@ -58,8 +60,12 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    options = _parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal cannot show is no reason to fail.
+            stream.reconfigure(errors="replace")
     try:
+        options = _parser().parse_args(_as_typed(sys.argv[1:] if arguments is None else arguments))
         result: int = options.run(options)
         return result
     except Failure as failure:
@@ -229,6 +235,12 @@ def _send(options: argparse.Namespace) -> int:
 
 def _pair_read(options: argparse.Namespace) -> int:
     text = _pairing_text(options)
+    problem, pairing = "", None
+    try:
+        pairing = PairingToken.pasted(text)
+        text = pairing.reveal()
+    except PairingError as error:
+        problem = str(error)
     parts = text.split("|")
     print("part          content")
     if len(parts) == 4:
@@ -238,10 +250,8 @@ def _pair_read(options: argparse.Namespace) -> int:
             ("device token", f"{len(parts[3].encode())} bytes"),
         ):
             print(f"{name:<14}{_line(content)}")
-    try:
-        pairing = PairingToken(text)
-    except PairingError as error:
-        raise Failure(str(error), REJECTED) from None
+    if pairing is None:
+        raise Failure(problem, REJECTED)
     print(f"valid, for apps that decrypt the format {pairing.default_format.value}")
     return DELIVERED
 
@@ -314,7 +324,7 @@ def _phone(options: argparse.Namespace) -> PairingToken:
 
 
 def _handle(options: argparse.Namespace) -> Handle:
-    text = "".join(_text(options.handle).splitlines())
+    text = _text(options.handle)
     try:
         return Handle.parse(text.rpartition("|")[2])
     except ValueError as error:
@@ -517,16 +527,15 @@ def _node(text: str, is_direct: bool) -> Address:
 
 
 def _pairing_text(options: argparse.Namespace) -> str:
-    text = options.pairing
-    if text == "-":
-        text = sys.stdin.readline() if sys.stdin.isatty() else sys.stdin.read(LONGEST_TEXT)
-    # A terminal or a mail program may have wrapped the token.
-    return "".join(text.splitlines())
+    text: str = options.pairing
+    if text != "-":
+        return text
+    return sys.stdin.readline() if sys.stdin.isatty() else _text("@-")
 
 
 def _pairing(options: argparse.Namespace) -> PairingToken:
     try:
-        return PairingToken(_pairing_text(options))
+        return PairingToken.pasted(_pairing_text(options))
     except PairingError as error:
         raise Failure(str(error), USAGE) from None
 
@@ -535,14 +544,15 @@ def _signature(options: argparse.Namespace, pairing: PairingToken, envelope: Env
     if options.old_pairing is None:
         return pairing.sign(envelope)
     try:
-        earlier = PairingToken("".join(_text("@" + options.old_pairing).splitlines()))
+        earlier = PairingToken.pasted(_text("@" + options.old_pairing))
         return pairing.sign(envelope, succeeding=earlier)
     except (PairingError, ValueError) as error:
         raise Failure(f"{options.old_pairing}: {error}", USAGE) from None
 
 
 def _text(argument: str) -> str:
-    """The argument, or for ``@FILE`` the content of that file; ``@@`` at the beginning stands for ``@``."""
+    """The argument, or for ``@FILE`` the content of that file without its last line end, and with the line ends of Unix;
+    ``@@`` at the beginning stands for ``@``."""
     if not argument.startswith("@"):
         return argument
     name = argument[1:]
@@ -556,12 +566,30 @@ def _text(argument: str) -> str:
                 content = file.read(LONGEST_TEXT + 1)
     except OSError as error:
         raise Failure(f"cannot read {name}: {error.strerror}", USAGE) from None
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise Failure(f"{name} is UTF-16 text: save it as UTF-8", USAGE)
     try:
         if len(content) > LONGEST_TEXT:
             raise ValueError
-        return content.decode().removesuffix("\n")
+        # As editors of Windows write it.
+        return content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
     except ValueError:
         raise Failure(f"{name} is not UTF-8 text of at most {LONGEST_TEXT} bytes", USAGE) from None
+
+
+def _as_typed(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the characters that the locale does not have, which Python keeps as lone surrogates."""
+    typed = []
+    for number, argument in enumerate(arguments, 1):
+        try:
+            has_bytes = any("\udc80" <= c <= "\udcff" for c in argument)
+            typed.append(os.fsencode(argument).decode() if has_bytes else argument)
+        except ValueError:
+            raise Failure(
+                f"argument {number} is not text in this locale's encoding: set LC_ALL=C.UTF-8, or give @FILE with the text "
+                "in UTF-8", USAGE,
+            ) from None
+    return typed
 
 
 def _seconds(milliseconds: int) -> str:

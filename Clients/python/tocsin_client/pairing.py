@@ -18,6 +18,7 @@ from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature, check_dev
 from .errors import PairingError, RejectionError
 from .handle import PREFIX, Handle
 from .notification import BisqNotification
+from .pasted import doubt, token_in
 from . import web_push
 
 BUCKET = 256
@@ -26,6 +27,9 @@ BUCKET = 256
 LARGEST_PADDED = 2816
 """The largest padded text: the last bucket that fits into the limits of Apple and Google. A longer text is not padded
 beyond what its cipher needs."""
+
+LONGEST_TEXT = {Format.PIPE: 3072, Format.SEALED: 3072 - 16}
+"""The longest clear text for Apple and Google: the longest ciphertext, in AES-GCM without its tag."""
 
 
 class PairingToken:
@@ -68,6 +72,26 @@ class PairingToken:
                 raise PairingError(f"the fourth part: {error}") from None
         self._web_push = _web_push_keys(parts[4], parts[5]) if self.magic is Magic.WEB else None
         self._text = "|".join(parts)
+
+    @classmethod
+    def pasted(cls, text: str) -> PairingToken:
+        """The pairing token in a text that somebody pasted: what mail programs, editors and web pages do to it (line
+        breaks, quotation marks, quoted-printable, HTML, look-alike letters, a signature after it) is undone.
+
+        :raises PairingError: if no pairing token remains, or Google cannot have issued its device token.
+        """
+        error = PairingError("")
+        for candidate in (text, token_in(text)):
+            try:
+                pairing = cls(candidate)
+            except PairingError as failure:
+                error = failure
+                continue
+            problem = doubt(pairing.magic.value, pairing.device_token)
+            if problem is None:
+                return pairing
+            error = PairingError(problem)
+        raise error
 
     def __repr__(self) -> str:
         return "<PairingToken redacted>"
@@ -147,6 +171,12 @@ class PairingToken:
         """
         form = format or self.default_format
         text = content if isinstance(content, bytes) else content.encode(form)
+        room = web_push.LONGEST_TEXT if self._web_push is not None else LONGEST_TEXT[form]
+        if len(text) > room:
+            raise RejectionError(
+                104,
+                f"the text is too long by {len(text) - room} bytes: letters beyond ASCII have 2 to 4 bytes, and ' < > & = 6",
+            )
         if self._web_push is not None:
             return Envelope(
                 self.magic, self.device_token, b"", web_push.seal(padded(text, padding, Format.SEALED), *self._web_push),

@@ -10,12 +10,12 @@ extension PairingReview {
     /// Why an app rejects a text.
     private struct Refusal: Error { let remark: String }
 
-    /// Whether an app accepts a text; Tocsin's commands read it without its line breaks.
-    static func compatibility(of app: App, _ text: String, oneLine: String) -> Compatibility {
+    /// Whether an app accepts a text.
+    static func compatibility(of app: App, _ text: String) -> Compatibility {
         do throws(Refusal) {
             let remark: String? =
                 switch app {
-                case .tocsin: try tocsin(oneLine)
+                case .tocsin: try tocsin(text)
                 case .bisqDesktop: try bisqDesktop(PairingFields(text))
                 case .bisqAndroid: try bisqAndroid(PairingFields(text))
                 case .bisqremote: try bisqremote(PairingFields(text))
@@ -30,7 +30,7 @@ extension PairingReview {
     private static func tocsin(_ text: String) throws(Refusal) -> String? {
         do {
             // An envelope has further rules for the device token.
-            _ = try Sealer(PairingToken(text)).seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
+            _ = try Sealer(PairingToken(pasted: text)).seal([UInt8](repeating: UInt8(ascii: " "), count: 16))
             return nil
         } catch {
             throw Refusal(remark: "\(error)")

@@ -12,7 +12,7 @@ extension PairingReview {
         }
         var hints = around(text)
         if isTwice(bare) {
-            hints.append("the text contains the pairing token twice: remove one copy")
+            hints.append(twice)
             return hints
         }
         let pieces = PairingFields(bare).all
@@ -21,6 +21,22 @@ extension PairingReview {
         guard bars.isEmpty else { return hints + bars }
         hints += pieces.count == 1 ? somethingElse(bare) : missing(pieces) + inside(pieces)
         return hints
+    }
+
+    /// Hints for a text that holds a valid pairing token.
+    static func hints(undoing text: String) -> [String] {
+        let bare = bare(text)
+        let pieces = PairingFields(bare).all
+        return around(text) + (isTwice(bare) ? [twice] : foreignBars(bare, pieces) + magicCase(pieces)) + [
+            "Tocsin undoes what mail programs, editors and web pages do to a pairing token; other apps need the text as the phone shows it"
+        ]
+    }
+
+    private static let twice = "the text contains the pairing token twice: remove one copy"
+
+    private static func magicCase(_ pieces: [String]) -> [String] {
+        guard let magic = Magic(anyCase: pieces[0]), magic.rawValue != pieces[0] else { return [] }
+        return ["the magic must be written \(magic.rawValue), with these upper-case and lower-case letters"]
     }
 
     private static let quotes: Set<Character> = ["\"", "'", "`", "“", "”", "„", "‘", "’", "«", "»"]
@@ -135,11 +151,8 @@ extension PairingReview {
 
     /// Hints for mistakes in the parts that are present.
     private static func inside(_ pieces: [String]) -> [String] {
-        var hints: [String] = []
+        var hints = magicCase(pieces)
         let magic = Magic(anyCase: pieces[0])
-        if let magic, magic.rawValue != pieces[0] {
-            hints.append("the magic must be written \(magic.rawValue), with these upper-case and lower-case letters")
-        }
         guard pieces.count >= 4 else { return hints }
         let (key, token) = (pieces[2], pieces[3])
         switch key.utf8.count - PairingToken.keyLength {

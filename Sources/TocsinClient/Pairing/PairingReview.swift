@@ -18,7 +18,7 @@ public struct PairingReview: Sendable, Equatable {
 
     /// An app that reads pairing tokens, or whose phones register in another way.
     public enum App: String, Sendable, CaseIterable {
-        /// The commands of Tocsin, such as `tocsin send`, which ignore line breaks.
+        /// The commands of Tocsin, such as `tocsin send`, which undo what mail programs and editors do to a text.
         case tocsin = "Tocsin"
         /// The desktops that pairing tokens were designed for.
         case bisqDesktop = "Bisq 1 desktop, Haveno"
@@ -41,7 +41,7 @@ public struct PairingReview: Sendable, Equatable {
     }
 
     /// The largest text that is reviewed, in bytes of UTF-8. A pairing token has a few hundred.
-    public static let maximumTextLength = 4096
+    public static let maximumTextLength = PastedToken.longest
 
     /// The parts in their order, and the surplus if there is one; empty if the text is too long.
     public let parts: [Part]
@@ -61,10 +61,12 @@ public struct PairingReview: Sendable, Equatable {
             compatibilities = []
             return
         }
+        let undamaged = try? PastedToken.read(text).text
         let oneLine = text.split(whereSeparator: \.isNewline).joined()
-        parts = Self.parts(PairingFields(oneLine))
-        hints = Self.hints(text)
-        compatibilities = App.allCases.map { Self.compatibility(of: $0, text, oneLine: oneLine) }
+        parts = Self.parts(PairingFields(undamaged ?? oneLine))
+        // What Tocsin undoes is no fault of a part.
+        hints = undamaged == nil || undamaged == oneLine ? Self.hints(text) : Self.hints(undoing: text)
+        compatibilities = App.allCases.map { Self.compatibility(of: $0, text) }
     }
 
     /// The number of parts of a pairing token, and of one for Web Push.

@@ -18,8 +18,8 @@ struct HandleArgument: ParsableArguments {
     /// Parses the handle.
     /// - Throws: the exit code, after printing the error.
     func read() throws -> Handle {
-        let text = PairingArgument.oneLine(try TextArgument.text(handle))
-        guard let handle = (try? PairingToken(text))?.handle ?? Handle(text: text) else {
+        let text = try TextArgument.text(handle)
+        guard let handle = (try? PairingToken(pasted: text))?.handle ?? Handle(text: text) else {
             throw fail(
                 "--handle must be \(Handle.prefix) and \(2 * Handle.length) hexadecimal digits, or a pairing token with a handle",
                 .usage)

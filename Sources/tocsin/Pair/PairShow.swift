@@ -6,6 +6,7 @@ import Glibc
 import QRCode
 import Simulator
 import TNP
+import TocsinClient
 
 extension Magic: ExpressibleByArgument {}
 
@@ -88,13 +89,11 @@ struct PairShow: ParsableCommand {
 
     private func pairingToken() throws -> String {
         if let token {
-            let pairing = PairingArgument.oneLine(PairingArgument.text(token))
-            do {
-                _ = try PairingToken(pairing)
+            do throws(PairingToken.FormatError) {
+                return try PastedToken.read(PairingArgument.text(token)).text
             } catch {
                 throw fail("\(error); for details: tocsin pair read", .rejected)
             }
-            return pairing
         }
         let magic = magic ?? .iOS
         let usual =

@@ -36,9 +36,6 @@ struct PairingArgument: ParsableArguments {
     /// Parses a pairing token of the command line.
     /// - Throws: the exit code, after printing the error.
     static func parse(_ argument: String) throws -> PairingToken {
-        try failing(with: .usage) { try PairingToken(oneLine(text(argument))) }
+        try failing(with: .usage) { try PairingToken(pasted: text(argument)) }
     }
-
-    /// Joins the lines of a token that a terminal or a mail program has wrapped.
-    static func oneLine(_ text: String) -> String { text.split(whereSeparator: \.isNewline).joined() }
 }

@@ -107,7 +107,9 @@ import TocsinClient
         let broken = PairingTable(PairingReview("iOS")).lines
         #expect(broken.contains { $0.hasPrefix("key") && $0.hasSuffix("missing") })
         #expect(broken.contains { $0.hasPrefix("hint: ") })
-        #expect(PairingTable(PairingReview(String(repeating: "x", count: 5000))).lines.count == 1)
+        #expect(
+            PairingTable(PairingReview(String(repeating: "x", count: PairingReview.maximumTextLength + 1))).lines.count
+                == 1)
     }
 
     @Test(arguments: Magic.allCases)

@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -146,8 +147,9 @@ public final class Main {
         System.exit(new Main().run(arguments));
     }
 
-    private int run(String[] arguments) {
+    private int run(String[] given) {
         try {
+            String[] arguments = asTyped(given);
             parse(arguments);
             if (options.containsKey("--help") || arguments.length == 0) {
                 System.out.print(HELP);
@@ -191,6 +193,33 @@ public final class Main {
     // Arguments
 
     private static final Set<String> FLAGS = Set.of("--direct", "--queue", "--no-key", "--silent", "--yes", "--help");
+
+    /**
+     * The arguments with the characters that the locale does not have: a JVM whose locale has ASCII only puts � in their
+     * place.
+     */
+    private static String[] asTyped(String[] arguments) throws Failure {
+        if (Arrays.stream(arguments).noneMatch(argument -> argument.contains("\uFFFD"))) {
+            return arguments;
+        }
+        try {
+            // Each argument of this process ends with a zero; this program's are the last.
+            String[] all = StandardCharsets.UTF_8
+                    .newDecoder()
+                    .decode(ByteBuffer.wrap(Files.readAllBytes(Path.of("/proc/self/cmdline"))))
+                    .toString()
+                    .split("\0", -1);
+            int end = all.length - 1;
+            if (end >= arguments.length) {
+                return Arrays.copyOfRange(all, end - arguments.length, end);
+            }
+        } catch (IOException error) {
+            // Not UTF-8, or not Linux.
+        }
+        throw new Failure(
+                USAGE,
+                "an argument is not text in this locale's encoding: set LC_ALL=C.UTF-8, or give @FILE with the text in UTF-8");
+    }
 
     private void parse(String[] arguments) throws Failure {
         for (int index = 0; index < arguments.length; index++) {
@@ -292,6 +321,14 @@ public final class Main {
 
     private int pairRead() throws Failure {
         String text = pairingText(2);
+        PairingToken pairing = null;
+        String problem = "";
+        try {
+            pairing = PairingToken.parsePasted(text);
+            text = pairing.reveal();
+        } catch (PairingException error) {
+            problem = error.getMessage();
+        }
         String[] parts = text.split("\\|", -1);
         System.out.println("part          content");
         if (parts.length == 4) {
@@ -301,14 +338,12 @@ public final class Main {
             System.out.println("key           " + Bytes.of(parts[2]).length + " bytes");
             System.out.println("device token  " + Bytes.of(parts[3]).length + " bytes");
         }
-        try {
-            PairingToken pairing = PairingToken.parse(text);
-            System.out.println("valid, for apps that decrypt the format "
-                    + pairing.defaultFormat().name().toLowerCase(Locale.ROOT));
-            return DELIVERED;
-        } catch (PairingException error) {
-            throw new Failure(REJECTED, error.getMessage());
+        if (pairing == null) {
+            throw new Failure(REJECTED, problem);
         }
+        System.out.println("valid, for apps that decrypt the format "
+                + pairing.defaultFormat().name().toLowerCase(Locale.ROOT));
+        return DELIVERED;
     }
 
     private int pairConfirm() throws Failure {
@@ -343,7 +378,7 @@ public final class Main {
         PairingToken phone = phone();
         List<byte[]> senderKeys = senderKeys();
         HandleOwner owner;
-        Path file = Path.of(value("--owner").orElseThrow());
+        Path file = path(value("--owner").orElseThrow());
         try {
             if (!Files.exists(file)) {
                 HandleOwner.of(phone).save(file);
@@ -389,7 +424,7 @@ public final class Main {
     }
 
     private Handle handle() throws Failure {
-        String text = text(value("--handle").orElseThrow()).lines().collect(Collectors.joining());
+        String text = text(value("--handle").orElseThrow());
         try {
             return Handle.parse(text.substring(text.lastIndexOf('|') + 1));
         } catch (IllegalArgumentException error) {
@@ -401,7 +436,7 @@ public final class Main {
     private HandleOwner owner() throws Failure {
         String file = value("--owner").orElseThrow();
         try {
-            return HandleOwner.read(Path.of(file));
+            return HandleOwner.read(path(file));
         } catch (NoSuchFileException error) {
             throw new Failure(CONFIGURATION, "there is no file " + file);
         } catch (IOException error) {
@@ -492,7 +527,7 @@ public final class Main {
         if (has("--site-key")) {
             String file = value("--site-key").orElseThrow();
             try {
-                builder.siteKey(SiteKey.read(Path.of(file)));
+                builder.siteKey(SiteKey.read(path(file)));
             } catch (NoSuchFileException error) {
                 throw new Failure(CONFIGURATION, "there is no file " + file);
             } catch (IOException error) {
@@ -661,7 +696,7 @@ public final class Main {
         String file = value("--onion-key").orElseThrow();
         OnionKey key;
         try {
-            key = OnionKey.read(Path.of(file));
+            key = OnionKey.read(path(file));
         } catch (TorException error) {
             throw new Failure(CONFIGURATION, error.getMessage());
         }
@@ -682,11 +717,7 @@ public final class Main {
 
     private String pairingText(int index) throws Failure {
         String text = words.get(index);
-        if (text.equals("-")) {
-            text = new String(read(System.in, "standard input"), StandardCharsets.UTF_8);
-        }
-        // A terminal or a mail program may have wrapped the token.
-        return text.lines().collect(Collectors.joining());
+        return text.equals("-") ? text("@-") : text;
     }
 
     private PairingToken pairing(int index) throws Failure {
@@ -695,7 +726,7 @@ public final class Main {
 
     private static PairingToken parsed(String text) throws Failure {
         try {
-            return PairingToken.parse(text);
+            return PairingToken.parsePasted(text);
         } catch (PairingException error) {
             throw new Failure(USAGE, error.getMessage());
         }
@@ -703,12 +734,13 @@ public final class Main {
 
     /** The pairing in the file that {@code --old-pairing} names. */
     private PairingToken oldPairing() throws Failure {
-        return parsed(text("@" + value("--old-pairing").orElseThrow())
-                .lines()
-                .collect(Collectors.joining()));
+        return parsed(text("@" + value("--old-pairing").orElseThrow()));
     }
 
-    /** The argument, or for {@code @FILE} the content of that file; {@code @@} at the beginning stands for {@code @}. */
+    /**
+     * The argument, or for {@code @FILE} the content of that file without its last line end, and with the line ends of
+     * Unix; {@code @@} at the beginning stands for {@code @}.
+     */
     private static String text(String argument) throws Failure {
         if (!argument.startsWith("@")) {
             return argument;
@@ -721,20 +753,35 @@ public final class Main {
         if (name.equals("-")) {
             content = read(System.in, "standard input");
         } else {
-            try (InputStream file = Files.newInputStream(Path.of(name))) {
+            try (InputStream file = Files.newInputStream(path(name))) {
                 content = read(file, name);
             } catch (IOException error) {
                 throw new Failure(USAGE, "cannot read " + name + ": no such file, or no permission");
             }
         }
+        int mark = content.length < 2 ? 0 : (content[0] & 0xFF) << 8 | content[1] & 0xFF;
+        if (mark == 0xFEFF || mark == 0xFFFE) {
+            throw new Failure(USAGE, name + " is UTF-16 text: save it as UTF-8");
+        }
         try {
             String text = StandardCharsets.UTF_8
                     .newDecoder()
                     .decode(ByteBuffer.wrap(content))
-                    .toString();
+                    .toString()
+                    .replaceFirst("^\uFEFF", "")
+                    .replace("\r\n", "\n");
             return text.endsWith("\n") ? text.substring(0, text.length() - 1) : text;
         } catch (CharacterCodingException error) {
             throw new Failure(USAGE, name + " is not UTF-8 text");
+        }
+    }
+
+    /** The file of an argument; its name may have characters that this locale has not. */
+    private static Path path(String name) throws Failure {
+        try {
+            return Path.of(name);
+        } catch (InvalidPathException error) {
+            throw new Failure(USAGE, "the file name has characters that this locale does not have: set LC_ALL=C.UTF-8");
         }
     }
 

@@ -18,6 +18,9 @@ public final class PairingToken {
     /** The largest padded text: the last bucket within the limits of Apple and Google. */
     private static final int LARGEST_PADDED = 2816;
 
+    /** Bytes that AES-GCM adds. */
+    private static final int GCM_TAG = 16;
+
     private final String text;
     private final Magic magic;
     private final String descriptor;
@@ -109,6 +112,30 @@ public final class PairingToken {
      */
     public static PairingToken parse(String text) throws PairingException {
         return new PairingToken(text.strip());
+    }
+
+    /**
+     * Parses the pairing token in a text that somebody pasted: what mail programs, editors and web pages do to it (line
+     * breaks, quotation marks, quoted-printable, HTML, look-alike letters, a signature after it) is undone.
+     *
+     * @param text the pasted text
+     * @return the pairing token
+     * @throws PairingException if no pairing token remains, or Google cannot have issued its device token
+     */
+    public static PairingToken parsePasted(String text) throws PairingException {
+        try {
+            return issued(parse(text));
+        } catch (PairingException error) {
+            return issued(parse(PastedToken.tokenIn(text)));
+        }
+    }
+
+    private static PairingToken issued(PairingToken token) throws PairingException {
+        Optional<String> doubt = PastedToken.doubt(token.magic, token.deviceToken);
+        if (doubt.isPresent()) {
+            throw new PairingException(doubt.get());
+        }
+        return token;
     }
 
     private static Handle handle(String text) throws PairingException {
@@ -243,6 +270,11 @@ public final class PairingToken {
      */
     public Envelope seal(byte[] clearText, Envelope.Options options, EnvelopeFormat form, byte[] iv, int bucket)
             throws RejectionException {
+        int room = magic == Magic.WEB ? WebPush.LONGEST_TEXT : form == EnvelopeFormat.PIPE ? 3072 : 3072 - GCM_TAG;
+        if (clearText.length > room) {
+            throw new RejectionException(104, "the text is too long by " + (clearText.length - room)
+                    + " bytes: letters beyond ASCII have 2 to 4 bytes, and ' < > & = 6");
+        }
         if (magic == Magic.WEB) {
             byte[] message = WebPush.seal(padded(clearText, bucket, EnvelopeFormat.SEALED), receiver, secret);
             return new Envelope(magic, deviceToken, handle, new byte[0], message, form, options);

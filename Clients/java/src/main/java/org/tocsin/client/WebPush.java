@@ -30,6 +30,9 @@ final class WebPush {
     private static final int RECORD_SIZE = 4096;
     private static final int SALT_LENGTH = 16;
 
+    /** The longest clear text: a message without its header, the mark of the last record and the tag (RFC 8188 §2). */
+    static final int LONGEST_TEXT = RECORD_SIZE - (SALT_LENGTH + 4 + 1 + KEY_LENGTH + 1 + 16);
+
     private static final String LABEL = "(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
     private static final String ONION = "(?:" + LABEL + "\\.)*[a-z0-9]{56}\\.onion";
     private static final Pattern ENDPOINT = Pattern.compile("(?:https://(?<name>(?:" + LABEL + "\\.)*(?![0-9])" + LABEL
@@ -109,8 +112,7 @@ final class WebPush {
 
     static byte[] seal(byte[] text, byte[] receiver, byte[] secret, KeyPair sender, byte[] salt)
             throws RejectionException {
-        int overhead = SALT_LENGTH + 4 + 1 + KEY_LENGTH + 1 + 16;
-        if (text.length > RECORD_SIZE - overhead) {
+        if (text.length > LONGEST_TEXT) {
             throw new RejectionException(104, "the text is too long for Web Push");
         }
         byte[] own = encoded(((ECPublicKey) sender.getPublic()).getW());

@@ -347,7 +347,7 @@ class ClientTest {
             {"64", "unknown command", "pair", PIPE},
             {"69", "onnection refused", "send", PIPE, "--node", "127.0.0.1:1", "--direct", "--timeout", "1"},
             {"69", "start tor", "send", PIPE, "--node", "127.0.0.1:1", "--tor", "127.0.0.1:1", "--timeout", "1"},
-            {"65", "ciphertext", "send", PIPE, "--node", "127.0.0.1:1", "--direct", "--message", "x".repeat(3100)},
+            {"65", "too long by 135 bytes", "send", PIPE, "--node", "127.0.0.1:1", "--direct", "--message", "x".repeat(3100)},
             {"64", "only once", "send", "-", "--node", "127.0.0.1:1", "--title", "@-"},
             {"64", "cannot read /none", "send", PIPE, "--node", "127.0.0.1:1", "--title", "@/none"},
             {"64", "--yes", "pair", "erase", PIPE, "--node", "127.0.0.1:1", "--direct"},

@@ -3,6 +3,7 @@ package org.tocsin.client;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -125,6 +126,22 @@ class VectorsTest {
                 isValid = false;
             }
             assertEquals(vector.get("valid"), isValid, (String) vector.get("name"));
+        }
+    }
+
+    @Test
+    void pastedTokens() throws Exception {
+        Path file = Path.of(System.getProperty("user.dir"), "../../Tests/Conformance/vectors/pasted.json");
+        for (Object entry : Json.list(Json.parse(Files.readString(file)))) {
+            Map<String, Object> vector = Json.object(entry);
+            String name = (String) vector.get("name");
+            try {
+                PairingToken token = PairingToken.parsePasted((String) vector.get("text"));
+                assertEquals(vector.get("token"), token.reveal(), name);
+            } catch (PairingException error) {
+                assertNotNull(vector.get("refused"), name + ": " + error.getMessage());
+                assertTrue(error.getMessage().contains((String) vector.get("refused")), name);
+            }
         }
     }
 

@@ -318,7 +318,7 @@ extension DeliveryCore {
         case .accepted:
             let home = magic == routes.routes[route].magic ? nil : magic
             makeHistory(of: app)
-            tokens[app]!.accepted(token, by: home, at: now.milliseconds)
+            tokens[app]!.accepted(token, by: home, at: UInt64(max(0, dates.wall(now.unix))) * 1000)
             if let collapse = pending.collapse { collapses.accepted(collapse, pending.sequence) }
             pauses.accepted(token, now: clock)
             lane.surge.accepted(clock)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import HeapModule
+import Providers
 import TNP
 import Tables
 import Time
@@ -175,7 +176,7 @@ extension DeliveryCore {
         }
         guard roomToAdopt > 0, waitForReplayWindow(now.monotonic) == nil else { return false }
         // Older than all envelopes that this node has accepted.
-        let pending = recovered(stored, sequence: 0, now)
+        let pending = recovered(stored, .at(stored.expires - dates.steps), sequence: 0, now)
         pending.isToBeStored = true
         schedule.storing += 1
         claimAndBegin(pending, now)

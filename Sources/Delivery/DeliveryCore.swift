@@ -67,6 +67,8 @@ struct DeliveryCore: ~Copyable {
 
     /// The schedule of the spool.
     var schedule = SpoolSchedule()
+    /// The dates of stored envelopes. All other times are those of ``ExpiryClock``.
+    var dates = StoredDates()
 
     /// Envelopes that a queue has rejected during this event.
     var rejected: Deque<(envelope: PendingEnvelope, route: RouteTable.Number, lane: Int)> = []
@@ -437,7 +439,7 @@ struct DeliveryCore: ~Copyable {
     mutating func finish(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
         if pending.isRecovered { reportRecovered(pending, outcome) }
         if let row = pending.row {
-            let keepUntil = outcome.isRepeated ? now.unix + Int64(limits.replaySeconds) : nil
+            let keepUntil = outcome.isRepeated ? dates.wall(now.unix) + Int64(limits.replaySeconds) : nil
             actions.append(.erase(row: row, pending.digest, outcome, keepUntil: keepUntil))
         }
         if pending.isInMemory { leaveMemory(pending, now) }

@@ -46,9 +46,15 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     package init(limits: DispatchLimits, on loop: EventLoop) {
         core = DeliveryCore(limits: limits, random: SecureRandom.Generator())
         self.loop = loop
+        clock = ExpiryClock(wall: UnixTime.now, at: loop.now)
     }
 
-    private var now: ClockReading { ClockReading(monotonic: loop.now, unix: UnixTime.now) }
+    private var clock: ExpiryClock
+    private var now: ClockReading {
+        let now = clock.reading(wall: UnixTime.now, at: loop.now)
+        core.dates.clockStepped(clock.steps)
+        return now
+    }
 
     // MARK: Life cycle
 
@@ -259,7 +265,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         switch action {
         case .send(let pending, let route):
             guard let envelope = pending.envelope else { return }
-            providers[route]?.attempt(envelope, expiry: pending.expiry, number: pending.handle.rawValue, for: self)
+            providers[route]?.attempt(
+                envelope, expiry: core.dates.wall(pending.expiry), number: pending.handle.rawValue, for: self)
         case .claim(let pending):
             guard let envelope = pending.envelope else { return }
             claims?.claim(

@@ -90,22 +90,24 @@ struct HeldKeys {
     /// - Returns: the answer, `nil` if there is none; and what a key was used for, `nil` if none was used.
     mutating func answer(_ request: HolderRequest, at time: ClockReading) -> (bytes: [UInt8]?, use: Use?) {
         switch request {
-        case .providerToken(let index): providerToken(index, at: time)
+        case .providerToken(let index, let isUnseen): providerToken(index, inPlaceOfUnseen: isUnseen, at: time)
         case .assertion(let index): assertion(index, at: time)
         case .signature(let index, let input, let padding): signature(index, input, padding, at: time)
         }
     }
 
     /// The latest token, or a new one if Apple accepts one already.
-    private mutating func providerToken(_ index: Int, at time: ClockReading) -> (bytes: [UInt8]?, use: Use?) {
+    private mutating func providerToken(
+        _ index: Int, inPlaceOfUnseen isUnseen: Bool, at time: ClockReading
+    ) -> (bytes: [UInt8]?, use: Use?) {
         guard let key = keys[index], case .appleKey(let issuer) = key.credential else { return (nil, nil) }
         let identity = issuer.publicKey.identity
-        if let latest = issued.latest(of: identity, at: time.monotonic) { return (latest, nil) }
+        if let latest = issued.latest(of: identity, isUnseen: isUnseen, at: time) { return (latest, nil) }
         // This process has the key, so the answer comes at once.
         var made: [UInt8]?
-        issuer.issue(at: time.unix) { made = $0 }
+        issuer.issue(at: time.unix, inPlaceOfUnseen: isUnseen) { made = $0 }
         guard let token = made else { return (nil, nil) }
-        issued.add(token, of: identity, at: time.monotonic)
+        issued.add(token, of: identity, at: time)
         return (token, Use(kind: .providerToken, file: key.file))
     }
 
@@ -141,6 +143,8 @@ struct IssuedTokens: Codable, Redacted {
         var text: Base64Bytes
         /// `MonotonicTime.nanoseconds`.
         var time: UInt64
+        /// By the wall clock, Unix time in seconds.
+        var unix: Int64
     }
 
     /// More than the apps of a node.
@@ -148,11 +152,13 @@ struct IssuedTokens: Codable, Redacted {
 
     private var tokens: [String: Token] = [:]
 
-    /// The latest token of a key, if another one would be too early.
-    func latest(of key: Digest256, at now: MonotonicTime) -> [UInt8]? {
-        guard let token = tokens[Hex.encode(key.bytes)],
-            now - MonotonicTime(nanoseconds: token.time) < .seconds(APNsProviderToken.shortestInterval)
-        else { return nil }
+    /// The latest token of a key, if another one would be too early: unless the wall clock has stepped since, and Apple has
+    /// not seen the token.
+    func latest(of key: Digest256, isUnseen: Bool, at now: ClockReading) -> [UInt8]? {
+        guard let token = tokens[Hex.encode(key.bytes)] else { return nil }
+        let age = (now.monotonic - MonotonicTime(nanoseconds: token.time)).wholeSeconds
+        let hasStepped = abs(now.unix - token.unix - age) > GuardedClock.tolerance
+        guard age < APNsProviderToken.shortestInterval, !(isUnseen && hasStepped) else { return nil }
         return token.text.bytes
     }
 
@@ -161,8 +167,9 @@ struct IssuedTokens: Codable, Redacted {
         tokens.merge(other.tokens) { $0.time > $1.time ? $0 : $1 }
     }
 
-    mutating func add(_ token: [UInt8], of key: Digest256, at now: MonotonicTime) {
-        tokens[Hex.encode(key.bytes)] = Token(text: Base64Bytes(token), time: now.nanoseconds)
+    mutating func add(_ token: [UInt8], of key: Digest256, at now: ClockReading) {
+        tokens[Hex.encode(key.bytes)] = Token(
+            text: Base64Bytes(token), time: now.monotonic.nanoseconds, unix: now.unix)
         while tokens.count > Self.most, let oldest = tokens.min(by: { $0.value.time < $1.value.time }) {
             tokens[oldest.key] = nil
         }

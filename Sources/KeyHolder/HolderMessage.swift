@@ -40,7 +40,8 @@ struct HolderReport: Codable, Sendable {
 /// A question to a key holder. It answers with the bytes that are asked for, or with none.
 enum HolderRequest: Codable, Equatable {
     /// A provider token for APNs.
-    case providerToken(credential: Int)
+    /// - Parameter inPlaceOfUnseen: whether Apple has not seen the latest one, which bears a wrong time.
+    case providerToken(credential: Int, inPlaceOfUnseen: Bool)
     /// An assertion for Google's token endpoint.
     case assertion(credential: Int)
     /// A signature for a TLS connection to APNs; see `RemoteKey`.

@@ -314,8 +314,8 @@ private final class HeldKey: ProviderTokenIssuer {
     }
 
     /// The key holder's clock says when.
-    func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) {
-        holder.ask(about: reference, { .providerToken(credential: $0) }, result)
+    func issue(at now: Int64, inPlaceOfUnseen isUnseen: Bool, _ result: @escaping ([UInt8]?) -> Void) {
+        holder.ask(about: reference, { .providerToken(credential: $0, inPlaceOfUnseen: isUnseen) }, result)
     }
 }
 

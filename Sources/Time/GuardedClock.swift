@@ -5,7 +5,7 @@
 /// back again, bindings and dead device tokens therefore do not age, and no record gets a day in the future.
 package struct GuardedClock: Sendable {
     /// The largest correction of the wall clock, in seconds, that this clock follows at once.
-    static let tolerance: Int64 = 300
+    package static let tolerance: Int64 = 300
     /// The maximum number of seconds by which one step ages records.
     static let longestStep: Int64 = 7 * 86_400
     /// How long a step of the wall clock must last before this clock follows it.
@@ -54,5 +54,5 @@ package struct GuardedClock: Sendable {
 }
 
 extension MonotonicTime {
-    fileprivate var wholeSeconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
+    var wholeSeconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
 }

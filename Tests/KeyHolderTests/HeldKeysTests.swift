@@ -50,7 +50,7 @@ private struct Keys: ~Copyable {
     }
 
     private func token(_ held: inout HeldKeys, at seconds: Int) -> (bytes: [UInt8]?, use: HeldKeys.Use?) {
-        held.answer(.providerToken(credential: 0), at: time(seconds))
+        held.answer(.providerToken(credential: 0, inPlaceOfUnseen: false), at: time(seconds))
     }
 
     @Test func `the report has the facts of the keys and copies of other files, and no key`() async throws {
@@ -96,8 +96,24 @@ private struct Keys: ~Copyable {
         let first = token(&held, at: 0).bytes
         for unix in [Int64(0), 1_600_000_000, 1_900_000_000] {
             let clock = ClockReading(monotonic: start + .seconds(60), unix: unix)
-            #expect(held.answer(.providerToken(credential: 0), at: clock).bytes == first)
+            #expect(held.answer(.providerToken(credential: 0, inPlaceOfUnseen: false), at: clock).bytes == first)
         }
+    }
+
+    @Test func `a token that Apple has not seen is replaced once the wall clock is right`() async throws {
+        let keys = try await Keys()
+        var held = HeldKeys(issued: IssuedTokens())
+        _ = held.load(keys.file)
+        let first = held.answer(
+            .providerToken(credential: 0, inPlaceOfUnseen: false), at: ClockReading(monotonic: start, unix: 77))
+        func replaced(after seconds: Int, _ unix: Int64) -> [UInt8]? {
+            let now = ClockReading(monotonic: start + .seconds(seconds), unix: unix)
+            return held.answer(.providerToken(credential: 0, inPlaceOfUnseen: true), at: now).bytes
+        }
+        // Whatever a node says, only a step of the clock makes one.
+        #expect(replaced(after: 60, 137) == first.bytes)
+        let second = try #require(replaced(after: 61, 1_700_000_000))
+        #expect(second != first.bytes && replaced(after: 62, 1_700_000_001) == second)
     }
 
     @Test func `an assertion is repeated for ten seconds and asks for one permission`() async throws {
@@ -132,8 +148,9 @@ private struct Keys: ~Copyable {
         var held = HeldKeys(issued: IssuedTokens())
         _ = held.load(keys.file)
         for request: HolderRequest in [
-            .providerToken(credential: 1), .assertion(credential: 0), .signature(credential: 0, input: [1], padding: 1),
-            .providerToken(credential: -1), .assertion(credential: 2),
+            .providerToken(credential: 1, inPlaceOfUnseen: false), .assertion(credential: 0),
+            .signature(credential: 0, input: [1], padding: 1),
+            .providerToken(credential: -1, inPlaceOfUnseen: false), .assertion(credential: 2),
             .signature(credential: .max, input: [], padding: 0),
         ] {
             let (bytes, use) = held.answer(request, at: time(0))
@@ -172,8 +189,8 @@ private struct Keys: ~Copyable {
     @Test func `the tokens of the oldest keys are forgotten first`() throws {
         var issued = IssuedTokens()
         func key(_ number: Int) -> Digest256 { BLAKE2b.hash256([UInt8(number)]) }
-        for number in 0...IssuedTokens.most { issued.add([1], of: key(number), at: start + .seconds(number)) }
-        #expect(issued.latest(of: key(0), at: start + .seconds(100)) == nil)
-        #expect(issued.latest(of: key(1), at: start + .seconds(100)) == [1])
+        for number in 0...IssuedTokens.most { issued.add([1], of: key(number), at: time(number)) }
+        #expect(issued.latest(of: key(0), isUnseen: false, at: time(100)) == nil)
+        #expect(issued.latest(of: key(1), isUnseen: false, at: time(100)) == [1])
     }
 }

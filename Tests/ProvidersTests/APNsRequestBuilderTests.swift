@@ -334,10 +334,36 @@ import Testing
     @Test func `setting the wall clock does not replace the provider token`() throws {
         let token = makeToken()
         let first = token.authorization(at: now, clock: clock)
+        token.wasSeen(first)
         for step: Int64 in [-86_400, -3600, -1, 3600, 86_400] {
             #expect(token.authorization(at: now + step, clock: clock + .seconds(10)) == first)
         }
         #expect(token.authorization(at: now - 86_400, clock: clock + .seconds(3000)) != first)
+    }
+
+    @Test func `a provider token that Apple has not seen is made anew at once when the clock is right`() throws {
+        let token = makeToken()
+        let first = token.authorization(at: 77, clock: clock)
+        #expect(token.authorization(at: 107, clock: clock + .seconds(30)) == first)
+        let second = token.authorization(at: now, clock: clock + .seconds(31))
+        #expect(try webToken(second).claims["iat"]?.number == Double(now))
+        // Apple has seen neither; another header's answer says nothing about this one.
+        token.wasSeen(first)
+        #expect(token.authorization(at: now - 86_400, clock: clock + .seconds(32)) != second)
+    }
+
+    @Test func `a stored provider token gets its age when the clock is right`() throws {
+        let store = SharedTokenStore()
+        let first = try #require(makeToken(store: store).authorization(at: now, clock: clock))
+        let next = makeToken(store: store)
+        // Before the clock is set, nobody knows its age.
+        #expect(next.authorization(at: 77, clock: clock) == first)
+        #expect(next.authorization(at: now + 600, clock: clock + .seconds(9)) == first)
+        #expect(next.age(at: clock + .seconds(9)) == 600)
+        let late = makeToken(store: store)
+        #expect(late.authorization(at: 77, clock: clock) == first)
+        let renewed = late.authorization(at: now + 7200, clock: clock + .seconds(9))
+        #expect(try webToken(renewed).claims["iat"]?.number == Double(now + 7200))
     }
 
     @Test func `at most one provider token is made in 20 minutes, even across a restart`() throws {
@@ -402,7 +428,7 @@ import Testing
         /// The requests that wait for an answer, if the issuer does not answer at once.
         var waiting: [([UInt8]?) -> Void]?
 
-        func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) {
+        func issue(at now: Int64, inPlaceOfUnseen: Bool, _ result: @escaping ([UInt8]?) -> Void) {
             requests += 1
             if waiting == nil { result(answer) } else { waiting?.append(result) }
         }

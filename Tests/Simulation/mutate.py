@@ -164,7 +164,7 @@ MUTATIONS = [
     (
         "the provider token is not kept for a restart",
         "Sources/Providers/APNs/APNsProviderToken.swift",
-        "        keeping?.save(token)\n",
+        "        keeping?.save(latest.token)\n",
         "",
     ),
     (

@@ -18,6 +18,7 @@ extension DeliveryCore {
     /// Delivers the stored envelopes, and stores new ones whose senders accept QUEUED.
     /// - Parameter rows: the rows of an earlier process.
     mutating func openSpool(_ rows: [Int64], at now: ClockReading) {
+        dates.begin(after: rows.max() ?? 0)
         schedule.open(rows, at: now.monotonic, replayTime: .seconds(limits.replaySeconds))
         settle(now)
     }
@@ -32,7 +33,8 @@ extension DeliveryCore {
     func spooled(_ pending: PendingEnvelope) -> SpooledEnvelope? {
         guard let envelope = pending.envelope, case .at(let expires) = pending.expiry else { return nil }
         return SpooledEnvelope(
-            app: routes.routes[pending.route].app, format: pending.format, envelope: envelope, expires: expires)
+            app: routes.routes[pending.route].app, format: pending.format, envelope: envelope,
+            expires: max(1, dates.wall(expires)))
     }
 
     // MARK: Results of the spool
@@ -102,6 +104,7 @@ extension DeliveryCore {
     }
 
     private mutating func becameStored(_ pending: PendingEnvelope, _ row: Int64) {
+        dates.stored(row)
         pending.becameStored(row, &actions)
         if pending.isClaimed { share(pending) }
     }
@@ -239,33 +242,36 @@ extension DeliveryCore {
 
     private mutating func resume(_ row: Int64, _ stored: SpooledEnvelope, _ now: ClockReading) {
         let envelope = stored.envelope
+        let expiry = Expiry.at(dates.expiry(ofRow: row, dated: stored.expires, ttl: envelope.ttl, now: now.unix))
         if let pending = schedule.parked.removeValue(forKey: row) {
             // The stored expiry applies, even if a resend had another ttl.
-            pending.expiry = .at(stored.expires)
+            pending.expiry = expiry
             enterMemory(pending, envelope)
             if holdsClaim(pending, now) { return deliver(pending, now) }
             pending.isClaimed = false
             claimAndBegin(pending, now)
         } else if let pending = byDigest[envelope.digest] {
             // A resend arrived while the row was being read, and the resend's delivery continues.
-            pending.expiry = .at(stored.expires)
+            pending.expiry = expiry
             becameStored(pending, row)
         } else if window.outcome(of: envelope, now: now.monotonic) == nil {
             // If there is an outcome, the row was listed twice, and its removal is not on disk yet.
-            let pending = recovered(stored, sequence: UInt64(row), now)
+            let pending = recovered(stored, expiry, sequence: UInt64(row), now)
             pending.row = row
             claimAndBegin(pending, now)
         }
     }
 
     /// Counts an envelope that an earlier process or another node has accepted.
-    mutating func recovered(_ stored: SpooledEnvelope, sequence: UInt64, _ now: ClockReading) -> PendingEnvelope {
+    mutating func recovered(
+        _ stored: SpooledEnvelope, _ expiry: Expiry, sequence: UInt64, _ now: ClockReading
+    ) -> PendingEnvelope {
         let envelope = stored.envelope
         let token = TableKey(envelope.phone)
         let pending = PendingEnvelope(
             envelope, token: token, route: route(of: envelope, app: stored.app, at: now), format: stored.format,
             origin: Origin(circuit: .storedEnvelopes(phone: token.hash)),
-            expiry: .at(stored.expires), taken: now.monotonic, sequence: sequence,
+            expiry: expiry, taken: now.monotonic, sequence: sequence,
             pair: window.claim(envelope, token, now: now.monotonic))
         pending.isRecovered = true
         pending.handle = envelopes.insert(pending)

@@ -101,9 +101,10 @@ struct SpoolTransaction {
     private mutating func purgeEnvelopes(limit: Int) throws -> Int {
         let rows = try connection.all(
             """
-            DELETE FROM envelope WHERE id IN (SELECT id FROM envelope WHERE expires <= ? ORDER BY expires LIMIT ?)
+            DELETE FROM envelope
+            WHERE id IN (SELECT id FROM envelope WHERE expires BETWEEN ? AND ? ORDER BY expires LIMIT ?)
             RETURNING id, length(sealed), slot
-            """, [now, limit]
+            """, [StoredDates.latestImplausible + 1, now, limit]
         ) { (id: $0.integer(0), length: Int($0.integer(1)), slot: Int($0.integer(2))) }
         for row in rows {
             expired.append(row.id)

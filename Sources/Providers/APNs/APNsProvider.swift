@@ -88,6 +88,7 @@ package final class APNsProvider: Provider, ResponseReceiver {
         switch result {
         case .success(let response):
             var result = APNsAnswers.attemptResult(on: response)
+            if result.answer != ForeignAnswer.answer { token?.wasSeen(exchange.authorization) }
             if result.disposition.credential == .renewed {
                 // Once more if a new provider token can be issued.
                 result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description

@@ -35,20 +35,37 @@ package final class APNsProviderToken {
     private final class Issued {
         let token: [UInt8]
         let header: [UInt8]
+        /// What the token itself says, Unix time in seconds.
+        let issuedAt: Int64
         /// The age of the token in seconds when this process obtained it, by the wall clock: 0 if this process issued
         /// it.
         let initialAge: Int64
+        /// Whether the wall clock showed a time before ``issuedAt`` then, so that ``initialAge`` is a guess.
+        let isAgeGuessed: Bool
         let obtainedAt: MonotonicTime
+        /// Whether Apple may have seen it.
+        var isSeen: Bool
 
-        init(_ token: [UInt8], initialAge: Int64, obtainedAt: MonotonicTime) {
+        init(_ token: [UInt8], issuedAt: Int64, obtainedAt clock: MonotonicTime, wall now: Int64, isSeen: Bool) {
             self.token = token
             header = Array("bearer ".utf8) + token
-            self.initialAge = initialAge
-            self.obtainedAt = obtainedAt
+            self.issuedAt = issuedAt
+            // Nobody's numbers lead out of a token's longest life.
+            let (age, isOverflow) = now.subtractingReportingOverflow(issuedAt)
+            initialAge = isOverflow ? 0 : min(max(0, age), longestLife)
+            isAgeGuessed = isOverflow || age < 0
+            obtainedAt = clock
+            self.isSeen = isSeen
         }
 
         /// The age in seconds. Uses the monotonic clock, because the wall clock may jump.
         func age(at now: MonotonicTime) -> Int64 { initialAge + (now - obtainedAt).wholeSeconds }
+
+        /// Whether the wall clock has stepped since the token was issued.
+        func isMisdated(at now: Int64, clock: MonotonicTime) -> Bool {
+            let (age, isOverflow) = now.subtractingReportingOverflow(issuedAt)
+            return isOverflow || abs(age - self.age(at: clock)) > GuardedClock.tolerance
+        }
     }
 
     /// The issuer after a reload may be another process with the same key.
@@ -76,11 +93,18 @@ package final class APNsProviderToken {
     ///   - now: Unix time in seconds, for `iat`.
     ///   - clock: the monotonic time, for the token's age.
     package func authorization(at now: Int64, clock: MonotonicTime = .now) -> [UInt8]? {
-        let present = issued ?? loadStored(now: now, clock: clock)
-        if let present, present.age(at: clock) < Self.lifetime { return present.header }
+        if let present = current(at: now, clock: clock), present.age(at: clock) < Self.lifetime {
+            return present.header
+        }
         make(now: now, clock: clock)
         guard let latest = issued, latest.age(at: clock) < Self.longestLife else { return nil }
         return latest.header
+    }
+
+    /// Notes that Apple has answered a request with this header.
+    package func wasSeen(_ header: [UInt8]?) {
+        guard let issued, !issued.isSeen, issued.header == header else { return }
+        issued.isSeen = true
     }
 
     /// Calls `action` when the issuer has answered.
@@ -108,11 +132,12 @@ package final class APNsProviderToken {
         // Asking at every envelope would cost every envelope.
         guard clock >= nextIssue, !isBeingIssued else { return }
         isBeingIssued = true
-        issuer.issue(at: now) { [self] token in
+        let isUnseen = issued.map { !$0.isSeen && $0.isMisdated(at: now, clock: clock) } ?? false
+        issuer.issue(at: now, inPlaceOfUnseen: isUnseen) { [self] token in
             isBeingIssued = false
             if let token, let issuedAt = issuer.issueTime(of: token) {
                 // The key holder repeats a token that is younger than ``shortestInterval``.
-                use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
+                use(Issued(token, issuedAt: issuedAt, obtainedAt: clock, wall: now, isSeen: false))
             } else {
                 nextIssue = clock + Self.pauseAfterFailure
             }
@@ -122,16 +147,30 @@ package final class APNsProviderToken {
         }
     }
 
-    private func use(_ token: [UInt8], age: Int64, clock: MonotonicTime) {
-        keeping?.save(token)
-        issued = Issued(token, initialAge: age, obtainedAt: clock)
+    private func use(_ latest: Issued) {
+        keeping?.save(latest.token)
+        issued = latest
+    }
+
+    /// The token, made now or by an earlier process. One that Apple has not seen, and that bears the time of a clock that
+    /// was wrong, is none: another one may take its place at once.
+    private func current(at now: Int64, clock: MonotonicTime) -> Issued? {
+        guard let present = issued ?? loadStored(now: now, clock: clock) else { return nil }
+        if !present.isSeen, present.isMisdated(at: now, clock: clock) { return nil }
+        if present.isAgeGuessed, now >= present.issuedAt {
+            // The clock was wrong when it was loaded.
+            issued = Issued(
+                present.token, issuedAt: present.issuedAt, obtainedAt: clock, wall: now, isSeen: present.isSeen)
+            return issued
+        }
+        return present
     }
 
     // MARK: Sharing
 
     /// The token, made now or by an earlier process; `nil` if there is none.
     package func present(at now: Int64, clock: MonotonicTime = .now) -> [UInt8]? {
-        (issued ?? loadStored(now: now, clock: clock))?.token
+        current(at: now, clock: clock)?.token
     }
 
     /// Issues a new token for all nodes.
@@ -141,15 +180,8 @@ package final class APNsProviderToken {
     /// - Returns: whether it is a token of this key.
     package func adopt(_ token: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issuedAt = issuer.issueTime(of: token) else { return false }
-        use(token, age: Self.age(at: now, issuedAt: issuedAt), clock: clock)
+        use(Issued(token, issuedAt: issuedAt, obtainedAt: clock, wall: now, isSeen: true))
         return true
-    }
-
-    /// The age of a token in seconds. If the clock was set back, it is unknown and counts as 0, so that the token can be
-    /// renewed 20 minutes later. Nobody's numbers lead out of a token's longest life.
-    private static func age(at now: Int64, issuedAt: Int64) -> Int64 {
-        let (age, isOverflow) = now.subtractingReportingOverflow(issuedAt)
-        return isOverflow ? 0 : min(max(0, age), longestLife)
     }
 
     /// Loads the token of an earlier process, once; `nil` if there is none or it was not issued with this key.
@@ -157,7 +189,7 @@ package final class APNsProviderToken {
         guard !hasLoaded else { return nil }
         hasLoaded = true
         guard let token = keeping?.load(), let issuedAt = issuer.issueTime(of: token) else { return nil }
-        issued = Issued(token, initialAge: Self.age(at: now, issuedAt: issuedAt), obtainedAt: clock)
+        issued = Issued(token, issuedAt: issuedAt, obtainedAt: clock, wall: now, isSeen: true)
         return issued
     }
 }

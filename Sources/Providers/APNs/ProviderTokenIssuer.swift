@@ -9,8 +9,9 @@ package protocol ProviderTokenIssuer: AnyObject, Sendable {
     /// Issues a token.
     /// - Parameters:
     ///   - now: Unix time in seconds.
+    ///   - isUnseen: whether Apple has not seen the latest one, which bears a wrong time.
     ///   - result: receives the token on the loop, at once or later; `nil` if none can be issued now.
-    func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void)
+    func issue(at now: Int64, inPlaceOfUnseen isUnseen: Bool, _ result: @escaping ([UInt8]?) -> Void)
 }
 
 extension ProviderTokenIssuer {
@@ -59,7 +60,9 @@ package final class AppleKey: ProviderTokenIssuer, Redacted {
         self.init(try SigningKey(pem: pem, algorithm: .es256), keyID: keyID, teamID: teamID)
     }
 
-    package func issue(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) { result(token(at: now)) }
+    package func issue(at now: Int64, inPlaceOfUnseen isUnseen: Bool, _ result: @escaping ([UInt8]?) -> Void) {
+        result(token(at: now))
+    }
 
     /// A token; `nil` if signing fails.
     package func token(at now: Int64) -> [UInt8]? {

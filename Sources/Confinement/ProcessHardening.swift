@@ -15,6 +15,18 @@ package enum ProcessHardening {
         return clinux_prctl(PR_SET_DUMPABLE, 0) == 0 && isLimited
     }
 
+    /// Raises the limit of open files to its maximum: each connection needs one.
+    /// - Returns: the limit.
+    package static func raiseOpenFiles() -> UInt64 {
+        let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        var limit = rlimit()
+        getrlimit(files, &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(files, &limit)
+        getrlimit(files, &limit)
+        return UInt64(limit.rlim_cur)
+    }
+
     /// Gives up root's capabilities, if this process has any, except those for files of other users and for low ports.
     /// - Returns: whether it succeeded.
     package static func dropCapabilities() -> Bool { clinux_keep_capabilities(clinux_file_capabilities) == 0 }

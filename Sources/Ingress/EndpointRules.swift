@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
 import HTTP1
 import NodeConfiguration
 import TNP
@@ -57,14 +56,10 @@ package struct EndpointRules {
 }
 
 extension Configuration {
-    /// The limits of the connection registry. Raises the process's limit of open files to its maximum first, because
-    /// each connection needs a descriptor.
-    package func connectionLimits() -> ConnectionRegistry.Limits {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        let available = max(1, Int(clamping: limit.rlim_max) - reservedDescriptors)
+    /// The limits of the connection registry.
+    /// - Parameter openFiles: the process's limit of open files: each connection needs one.
+    package func connectionLimits(openFiles: UInt64) -> ConnectionRegistry.Limits {
+        let available = max(1, Int(clamping: openFiles) - reservedDescriptors)
         return ConnectionRegistry.Limits(
             connections: min(limits.connections, available), halfOpen: limits.halfOpen, servesHTTP: listen.http != nil)
     }

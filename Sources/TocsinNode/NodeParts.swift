@@ -100,7 +100,7 @@ final class NodeParts: DispatchObserver {
         dispatch.claims = cluster?.ledger
         connections = SenderConnections(
             EndpointRules(configuration, routes: providers.routes, onion: nil, onions: []),
-            configuration.connectionLimits(),
+            configuration.connectionLimits(openFiles: ProcessHardening.raiseOpenFiles()),
             intake: intake, metrics: metrics)
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
@@ -339,7 +339,7 @@ final class NodeParts: DispatchObserver {
         if let settings = new.handles { intake.handles?.limits = HandleStore.Limits(settings) }
         intake.announcePuzzle(connections.announce)
         providersChanged(removed: removed)
-        connections.registry.limits = new.connectionLimits()
+        connections.registry.limits = new.connectionLimits(openFiles: ProcessHardening.raiseOpenFiles())
         connections.rules = EndpointRules(
             new, routes: providers.routes, onion: torStatus.flatMap { new.tnpEndpoint(of: $0) },
             onions: connections.rules.tnp.onions)

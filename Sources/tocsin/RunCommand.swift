@@ -38,11 +38,21 @@ struct RunCommand: AsyncParsableCommand {
         fileprivate let isolation: ProcessIsolation
     }
 
+    /// Fewer open files keep the node from starting its processes.
+    private static let fewestFiles: UInt64 = 128
+
     /// Reads the configuration and confines the process.
     func prepare() throws -> Prepared {
         let manager = ServiceManager.ofThisProcess()
         if !ProcessHardening.forbidCoreDumps() {
             Terminal.error("tocsin: cannot disable core dumps, which would contain keys")
+        }
+        let openFiles = ProcessHardening.raiseOpenFiles()
+        guard openFiles >= Self.fewestFiles else {
+            throw fail(
+                "the limit of open files is \(openFiles), and the node needs \(Self.fewestFiles) and one for each sender: "
+                    + "ulimit -n 65536, LimitNOFILE=65536 in a unit, or --ulimit nofile=65536 for a container", .failure
+            )
         }
         let file = try options.file()
         do {

@@ -13,6 +13,7 @@ enum Main {
     @MainActor
     static func main() async {
         ProcessStart.prepare()
+        ContainerInit.runIfFirst()
         // Swift would send � in place of what is not UTF-8. The argument itself may be secret.
         for number in 1..<max(1, Int(CommandLine.argc)) {
             guard let argument = CommandLine.unsafeArgv[number], String(validatingCString: argument) == nil else {

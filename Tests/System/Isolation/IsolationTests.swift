@@ -277,6 +277,44 @@ import Tor
         await stage.end()
     }
 
+    @Test func `as the first process of a container, the node reaps orphans and obeys signals`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phones = try await phones(stage, endpoints)
+        let node = try await NodeProcess(
+            configuration(stage, endpoints), startedBy: ["unshare", "--pid", "--fork", "--mount-proc"], on: stage)
+        let first = try #require(try NodeProcess.children(of: node.pid).first).pid
+        try await ring(phones, on: stage, "in a container")
+        // As a health check that leaves a process behind.
+        for _ in 0..<3 {
+            let (isSuccess, text) = try await ChildProcess.output(
+                of: "nsenter", ["--target", "\(first)", "--pid", "--mount", "sh", "-c", "sleep 0.1 & exit 0"])
+            #expect(isSuccess, "\(text)")
+        }
+        try await node.wait("only the node is left") {
+            let children = try NodeProcess.children(of: first)
+            return children.count == 1 && children[0].state != "Z"
+        }
+        kill(first, SIGHUP)
+        try await node.waitForLog("configuration reloaded")
+        kill(first, SIGTERM)
+        #expect(await node.end() == 0)
+        #expect(node.lines(with: "stopped") == 1)
+        await stage.end()
+    }
+
+    @Test func `too few open files are named, and a soft limit is raised`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let text = configuration(stage, endpoints)
+        let few = try await NodeProcess.failure(text, startedBy: ["prlimit", "--nofile=64"], on: stage)
+        #expect(few.status == 1 && few.log.contains("the limit of open files is 64, and the node needs 128"), "\(few)")
+        let node = try await NodeProcess(text, startedBy: ["prlimit", "--nofile=64:4096"], on: stage)
+        try await ring(phones(stage, endpoints), on: stage, "with a soft limit")
+        #expect(await node.stop() == 0)
+        await stage.end()
+    }
+
     // MARK: Attackers
 
     /// What each attempt of an attacker in the node's place leads to.

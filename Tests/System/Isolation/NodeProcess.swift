@@ -13,25 +13,28 @@ final class NodeProcess {
     private let logFile: String
 
     /// Writes the configuration, starts the node and waits until it listens.
-    init(_ configuration: String, on stage: Stage) async throws {
+    /// - Parameter prefix: a command that starts the node.
+    init(_ configuration: String, startedBy prefix: [String] = [], on stage: Stage) async throws {
         self.stage = stage
         logFile = "\(stage.directory)/node.log"
         let file = "\(stage.directory)/tocsin.toml"
         try Data(configuration.utf8).write(to: URL(filePath: file))
         process = try MeasuredProcess(
-            [try Executables.tocsin(), "run", "--config", file], directory: stage.directory, errors: logFile)
+            prefix + [try Executables.tocsin(), "run", "--config", file], directory: stage.directory, errors: logFile)
         try await waitForLog("listening")
     }
 
     /// Starts a node that is expected not to start.
     /// - Returns: its exit status, and what it has logged.
-    static func failure(_ configuration: String, on stage: Stage) async throws -> (status: Int32, log: String) {
+    static func failure(_ configuration: String, startedBy prefix: [String] = [], on stage: Stage) async throws -> (
+        status: Int32, log: String
+    ) {
         let file = "\(stage.directory)/tocsin.toml"
         let log = "\(stage.directory)/failure.log"
         try? FileManager.default.removeItem(atPath: log)
         try Data(configuration.utf8).write(to: URL(filePath: file))
         let process = try MeasuredProcess(
-            [try Executables.tocsin(), "run", "--config", file], directory: stage.directory, errors: log)
+            prefix + [try Executables.tocsin(), "run", "--config", file], directory: stage.directory, errors: log)
         return (
             await Self.status(of: process) >> 8,
             String(decoding: try Data(contentsOf: URL(filePath: log)), as: UTF8.self)
@@ -78,6 +81,22 @@ final class NodeProcess {
             return words.count == 3 && words[1] == word && words[2].hasPrefix(stage.directory)
         }
     }
+
+    /// The processes whose parent is this one, with their states as in proc(5).
+    static func children(of parent: Int32) throws -> [(pid: Int32, state: String)] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc").compactMap { Int32($0) }.compactMap { pid in
+            // The name in parentheses may hold anything.
+            guard let text = FileManager.default.contents(atPath: "/proc/\(pid)/stat"),
+                let fields = String(decoding: text, as: UTF8.self).split(separator: ")").last?.split(separator: " "),
+                fields.count > 1, Int32(fields[1]) == parent
+            else { return nil }
+            return (pid, String(fields[0]))
+        }
+    }
+
+    /// Waits until the node, started by another command, has ended.
+    /// - Returns: the exit status of that command.
+    func end() async -> Int32 { await Self.status(of: process) }
 
     /// Sends a signal to the node.
     func signal(_ signal: Int32) { kill(process.pid, signal) }

@@ -283,7 +283,7 @@ let package = Package(
             name: "NodeConfigurationTests",
             dependencies: [
                 "TestSupport", "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration",
-                "Providers",
+                "Providers", "Simulator",
                 "TNP",
                 "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),

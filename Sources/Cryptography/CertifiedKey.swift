@@ -101,6 +101,8 @@ private final class RemoteKeyBox {
 package enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
     /// The file is not a PKCS #12 file.
     case notPKCS12
+    /// The file has no code that protects it (RFC 7292 §4), so nothing tells whether the password is right.
+    case unprotected
     /// The password is wrong.
     case wrongPassword
     /// The file contains no certificate with its private key.
@@ -110,8 +112,9 @@ package enum PKCS12Error: Error, Equatable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .notPKCS12: "not a PKCS #12 (.p12) file"
+        case .unprotected: "has no integrity protection (MAC), as of openssl pkcs12 -nomac"
         case .wrongPassword: "the password of the .p12 file is wrong"
-        case .incomplete: "contains no certificate with its private key: export both together"
+        case .incomplete: "contains no certificate with its private key"
         }
     }
 }
@@ -133,6 +136,7 @@ package enum PKCS12 {
         let container = withBIO(reading: bytes) { d2i_PKCS12_bio($0, nil) }
         guard let container else { throw .notPKCS12 }
         defer { PKCS12_free(container) }
+        guard PKCS12_mac_present(container) == 1 else { throw .unprotected }
         var key: OpaquePointer?
         var leaf: OpaquePointer?
         var chain: OpaquePointer?

@@ -9,8 +9,6 @@ package enum WebPushContent {
     package static let headerLength = saltLength + 4 + 1 + P256.publicKeyLength
     /// Bytes by which a message is longer than its text: the header, the delimiter of the padding, and the tag.
     package static let overhead = headerLength + 1 + AESGCM.tagLength
-    /// The longest text in bytes, of a message of one record with its header (RFC 8291 §4).
-    package static let maximumTextLength = Int(recordSize) - overhead
     private static let saltLength = 16
     /// The size of a record, which bounds the only one (RFC 8291 §4).
     private static let recordSize: UInt32 = 4096
@@ -29,7 +27,7 @@ package enum WebPushContent {
         salt: [UInt8] = SecureRandom.bytes(saltLength)
     ) -> [UInt8]? {
         guard salt.count == saltLength, secret.count == secretLength,
-            text.count <= maximumTextLength,
+            text.count + 1 + AESGCM.tagLength <= recordSize,
             let shared = sender.sharedSecret(with: publicKey)
         else { return nil }
         let (key, nonce) = keys(

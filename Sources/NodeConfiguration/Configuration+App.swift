@@ -200,6 +200,10 @@ extension Configuration {
         guard topic.allSatisfy({ $0.isASCIILetterOrDigit || $0 == "." || $0 == "-" }) else {
             throw table.problem("topic", "must be the app's bundle id: letters, digits, dots and hyphens")
         }
+        let first = topic.prefix { $0 != "." }
+        if first.count == 10, first.contains(where: \.isNumber), first.allSatisfy({ $0.isNumber || $0.isUppercase }) {
+            throw table.problem("topic", "begins with a team id: the bundle id alone is \(topic.dropFirst(11))")
+        }
         return topic
     }
 
@@ -239,11 +243,17 @@ extension Configuration {
                 guard AppleKeyName.isIdentifier(value) else {
                     throw table.problem(key, "must be Apple's identifier of 10 letters and digits")
                 }
+                guard value == value.uppercased() else {
+                    throw table.problem(key, "has upper-case letters at Apple: \(value.uppercased())")
+                }
                 return value
             }
-            return .token(
-                keyFile: paths.absolute(keyFile), keyID: try identifier(keyID, "key_id"),
-                teamID: try identifier(teamID, "team_id"))
+            let (key, team) = (try identifier(keyID, "key_id"), try identifier(teamID, "team_id"))
+            guard key != team else {
+                throw table.problem(
+                    "team_id", "is the same as key_id: the team's id is under Membership at developer.apple.com")
+            }
+            return .token(keyFile: paths.absolute(keyFile), keyID: key, teamID: team)
         case (nil, let certificate?):
             guard keyID == nil, teamID == nil else {
                 throw table.problem(

@@ -30,6 +30,24 @@ extension Configuration {
         package var needsTor: Bool { usesTor || policy.servers.contains { $0.includesOnions } }
     }
 
+    /// Whether Apple takes it for the `sub` of VAPID: it answers BadJwtToken for other forms, such as an address in < >, or
+    /// at localhost.
+    private static func isContact(_ text: String) -> Bool {
+        let rest = text.hasPrefix("mailto:") ? text.dropFirst("mailto:".count) : text.dropFirst("https://".count)
+        let domain: Substring
+        if text.hasPrefix("mailto:") {
+            let parts = rest.split(separator: "@", omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts[0].isEmpty else { return false }
+            domain = parts[1]
+        } else {
+            domain = rest.prefix { $0 != "/" && $0 != ":" }
+        }
+        let labels = domain.split(separator: ".", omittingEmptySubsequences: false)
+        return labels.count > 1
+            && labels.allSatisfy { !$0.isEmpty && $0.allSatisfy { $0.isASCIILetterOrDigit || $0 == "-" } }
+            && labels.last != "local" && labels.last != "localhost"
+    }
+
     /// Of these, those whose endpoints have a query: Windows' (WNS).
     private static let usualQueryServers = ["*.notify.windows.com"]
 
@@ -51,6 +69,11 @@ extension Configuration {
         guard contact.hasPrefix("mailto:") || contact.hasPrefix("https://"),
             contact.allSatisfy({ $0 > " " && $0.isASCII })
         else { throw table.problem("contact", "must begin with mailto: or https://") }
+        guard isContact(contact) else {
+            throw table.problem(
+                "contact",
+                "must have a public domain, as in mailto:operator@example.org, without < and >: Apple refuses others")
+        }
         let names = try table.strings(
             "servers", expected: "a name", isRequired: false,
             "Push servers: a name, a name with `*.` in front for all servers under it, `*.onion`, or `any`. Names must lead to public addresses. If not set: \(usualPushServers.joined(separator: ", "))"

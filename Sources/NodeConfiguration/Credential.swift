@@ -129,24 +129,28 @@ package struct CredentialFiles: CredentialSource {
         switch reference {
         case .apple(.token(let file, let keyID, let teamID)):
             do {
-                return .appleKey(try AppleKey(pem: contents[0], keyID: keyID, teamID: teamID))
+                return .appleKey(try AppleKey(pem: unmarked(contents[0]), keyID: keyID, teamID: teamID))
             } catch {
-                throw Credential.Problem(
-                    file: file, text: "\(error): use the .p8 file from developer.apple.com, under Keys")
+                throw Credential.Problem(file: file, text: CredentialFileUse.appleKey.problem(contents[0], error))
             }
         case .apple(.certificate(let file, let passwordFile)):
-            var password = passwordFile == nil ? [] : contents[1]
+            var password = passwordFile == nil ? [] : unmarked(contents[1])
             while let last = password.last, last == 10 || last == 13 { password.removeLast() }
             return try certificate(contents[0], in: file, &password, hasPasswordFile: passwordFile != nil)
         case .google(let file):
             let account: ServiceAccount
             do {
-                account = try ServiceAccount(json: contents[0])
+                account = try ServiceAccount(json: unmarked(contents[0]))
             } catch {
-                throw Credential.Problem(file: file, text: error.description)
+                throw Credential.Problem(file: file, text: CredentialFileUse.googleAccount.problem(contents[0], error))
             }
             return .google(account, tokenURL: try tokenURL(of: account.publicAccount, in: file))
         }
+    }
+
+    /// A file without the byte order mark that editors of Windows put before it.
+    private static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
+        bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
     }
 
     /// The endpoint of an account's access tokens.
@@ -173,7 +177,7 @@ package struct CredentialFiles: CredentialSource {
                     ? "the password in certificate_password_file is wrong"
                     : "requires a password: write it to a file of mode 600 and name that in certificate_password_file")
         } catch {
-            throw Credential.Problem(file: file, text: error.description)
+            throw Credential.Problem(file: file, text: CredentialFileUse.appleCertificate.problem(packed, error))
         }
         return .appleCertificate(certified, try facts(of: certified.certificates, in: file))
     }

@@ -104,6 +104,8 @@ public struct Envelope: Sendable, Redacted {
     public static let maximumTTL: UInt32 = 2_419_200
     /// The longest ciphertext for Apple and Google, in bytes (PROTOCOL §3).
     package static let maximumCiphertext = 3072
+    /// The longest ciphertext for Web Push, in bytes (RFC 8291 §4).
+    package static let maximumWebPush = 4096
     /// The number of ``hops`` at which a node rejects an envelope (PROTOCOL §9).
     package static let maximumHops: UInt8 = 4
 

@@ -84,8 +84,7 @@ enum FieldRules {
                 throw Rejection(.ciphertextLength, "this app requires a ciphertext of 17 to 3072 bytes")
             }
         case .webPush:
-            // The bound of RFC 8291 §4.
-            guard (1...4096).contains(ciphertext.count) else {
+            guard (1...Envelope.maximumWebPush).contains(ciphertext.count) else {
                 throw Rejection(.ciphertextLength, "Web Push requires a ciphertext of 1 to 4096 bytes")
             }
         }

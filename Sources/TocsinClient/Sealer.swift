@@ -101,7 +101,7 @@ public struct Sealer: Sendable {
 
     /// The longest clear text in bytes: the longest ciphertext (PROTOCOL §3), without what its encryption adds.
     static func maximumTextLength(_ format: EnvelopeFormat, isWebPush: Bool) -> Int {
-        if isWebPush { return WebPushContent.maximumTextLength }
+        if isWebPush { return Envelope.maximumWebPush - WebPushContent.overhead }
         return format == .pipe ? Envelope.maximumCiphertext : Envelope.maximumCiphertext - AESGCM.tagLength
     }
 

@@ -47,20 +47,27 @@ package final class ServiceAccount: AssertionIssuer, Redacted {
         guard let file = try? JSONDecoder().decode(File.self, from: Data(json)) else {
             throw FormatError(description: "not a service account JSON file")
         }
-        guard file.type == "service_account" else {
-            throw FormatError(
-                description: "type is not service_account: use the file from the Firebase console,"
-                    + " Project settings, Service accounts, Generate new private key")
-        }
+        guard file.type == "service_account" else { throw FormatError(description: "type is not service_account") }
         func needed(_ value: String?, _ name: String) throws(FormatError) -> String {
             guard let value, !value.isEmpty else { throw FormatError(description: "\(name) is missing") }
             return value
         }
         let projectID = try needed(file.project_id, "project_id")
+        guard Self.isProjectID(projectID) else {
+            throw FormatError(description: "project_id is not a Google project's id")
+        }
         clientEmail = try needed(file.client_email, "client_email")
+        guard clientEmail.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), clientEmail.contains("@") else {
+            throw FormatError(description: "client_email is not an e-mail address")
+        }
         publicAccount = Public(projectID: projectID, tokenURI: try needed(file.token_uri, "token_uri"))
         do {
-            key = try SigningKey(pem: Array(try needed(file.private_key, "private_key").utf8), algorithm: .rs256)
+            let text = try needed(file.private_key, "private_key")
+            guard !text.contains("\\n") else {
+                throw FormatError(
+                    description: "private_key has the characters \\n twice escaped in place of line breaks")
+            }
+            key = try SigningKey(pem: Array(text.utf8), algorithm: .rs256)
         } catch let error as KeyError {
             throw FormatError(description: "private_key: \(error)")
         } catch let error as FormatError {
@@ -68,6 +75,18 @@ package final class ServiceAccount: AssertionIssuer, Redacted {
         } catch {
             throw FormatError(description: "private_key cannot be read")
         }
+    }
+
+    /// Whether a text may be a project's id, which becomes part of a path (Google Cloud, "Creating and managing projects":
+    /// lower-case letters, digits and hyphens; older ones begin with a domain and a colon).
+    private static func isProjectID(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+                default: "-.:".utf8.contains($0)
+                }
+            }
     }
 
     package func assertion(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) { result(assertion(at: now)) }

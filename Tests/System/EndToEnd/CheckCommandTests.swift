@@ -133,7 +133,7 @@ import Testing
         try rewrite("service-account.json", with: Array("{\"type\":\"authorized_user\"}".utf8), on: stage)
         let broken = try await findings(text, on: stage, online: false).filter { $0.area == .credentials }
         #expect(broken.map(\.grade) == [.failed, .failed, .ok])
-        #expect(broken[0].text.contains("P-256") && broken[1].text.contains("service_account"))
+        #expect(broken[0].text.contains("P-256") && broken[1].text.contains("authorized_user"))
         try FileManager.default.removeItem(atPath: "\(stage.directory)/apns.p8")
         let missing = try await findings(text, on: stage, online: false)
         #expect(missing.contains { $0.grade == .failed && $0.text.contains("No such file") })

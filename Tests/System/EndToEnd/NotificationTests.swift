@@ -604,12 +604,14 @@ private let hello: [UInt8] = {
         #expect(await problem { $0 }.contains("chmod 600"))
         chmod("\(stage.directory)/apns.p8", 0o600)
         #expect(await problem { $0.replacing("apns.p8", with: "none.p8") }.contains("No such file"))
-        #expect(await problem { $0.replacing("apns.p8", with: "service-account.json") }.contains("not a private key"))
+        #expect(
+            await problem { $0.replacing("apns.p8", with: "service-account.json") }.contains(
+                "is a JSON file: name a file of Google's"))
         let p12 = "certificate_file = \"apns.p12\"\ncertificate_password_file = \"apns.p8\""
         let wrongPassword = stage.configuration(endpoints, credential: p12)
         #expect(
             await problem { _ in wrongPassword }.contains("the password in certificate_password_file is wrong"))
-        #expect(await problem { $0.replacing("service-account.json", with: "apns.p8") }.contains("service account"))
+        #expect(await problem { $0.replacing("service-account.json", with: "apns.p8") }.contains("Service accounts"))
         #expect(
             await problem { $0.replacing("\"ca.pem\"", with: "\"apns.p12.password\"") }.contains("no PEM certificate"))
         await stage.end()

@@ -71,6 +71,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     /// ``start(isolation:)``.
     package var renewed: (_ end: MonotonicTime, _ isNew: Bool) -> Void = { _, _ in }
     private var connection: RedisConnection?
+    private var watch: SentinelWatch?
     /// A random number that is new after the engine has lost its state; `nil` before the first connection.
     package private(set) var epoch: [UInt8]?
     private var heartbeatTimer: Timer?
@@ -96,6 +97,11 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         names = KeyNames(cluster: settings.cluster, secret: settings.secret)
         self.loop = loop
         heartbeatTimer = Timer(on: loop) { [unowned self] in sendHeartbeat() }
+        watch = settings.sentinelWatch(on: loop)
+        // What a demoted primary takes is lost.
+        watch?.changed = { [unowned self] primary in
+            connection?.end(.disconnected("the engine's primary is now \(primary)"))
+        }
     }
 
     // MARK: Life cycle
@@ -119,6 +125,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
             connection.end(.disconnected("the node stops"))
         }
         await task?.value
+        watch?.stop()
     }
 
     private func run() async {
@@ -127,9 +134,10 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
             let problem: EngineProblem
             do throws(EngineProblem) {
                 let handshake = EngineHandshake(settings: settings, names: names, loop: loop)
-                let (connection, epoch) = try await handshake.connect()
+                let primary = try await settings.primary(by: watch)
+                let (connection, epoch) = try await handshake.connect(to: primary)
                 backoff.reset()
-                problem = EngineProblem(await use(connection, epoch), user: settings.user)
+                problem = EngineProblem(await use(connection, to: primary, epoch), user: settings.user)
             } catch {
                 problem = error
             }
@@ -140,13 +148,15 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     }
 
     /// Uses a connection until it fails.
-    private func use(_ connection: RedisConnection, _ epoch: [UInt8]) async -> RedisError {
+    private func use(_ connection: RedisConnection, to primary: Endpoint, _ epoch: [UInt8]) async -> RedisError {
         let error = await withCheckedContinuation { continuation in
             connection.whenEnded { continuation.resume(returning: $0) }
             // The engine is available from the first reply on.
             self.connection = connection
             if let known = self.epoch, known != epoch { report(.lostState) }
             self.epoch = epoch
+            // The Sentinels may have named another one meanwhile.
+            if let watch, let latest = watch.latest, latest != primary { watch.changed(latest) }
             sendHeartbeat()
         }
         self.connection = nil

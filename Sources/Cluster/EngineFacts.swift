@@ -19,7 +19,11 @@ package struct EngineFacts: Sendable, Equatable {
         _ settings: EngineSettings, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation
     ) async throws(EngineProblem) -> EngineFacts {
         let names = KeyNames(cluster: settings.cluster, secret: settings.secret)
-        let (connection, _) = try await EngineHandshake(settings: settings, names: names, loop: loop).connect()
+        let handshake = EngineHandshake(settings: settings, names: names, loop: loop)
+        let watch = settings.sentinelWatch(on: loop)
+        defer { watch?.stop() }
+        let primary = try await settings.primary(by: watch)
+        let (connection, _) = try await handshake.connect(to: primary)
         defer { connection.end(.disconnected("the check has ended")) }
         do throws(RedisError) {
             let command = RedisCommand(

@@ -16,12 +16,13 @@ package struct EngineHandshake {
     let loop: EventLoop
 
     /// Connects, and loads the functions.
+    /// - Parameter primary: the engine's.
     /// - Returns: the connection, and the epoch of the engine's state.
     /// - Throws: ``EngineProblem``.
     func connect(
-        isolation: isolated (any Actor)? = #isolation
+        to primary: Endpoint, isolation: isolated (any Actor)? = #isolation
     ) async throws(EngineProblem) -> (connection: RedisConnection, epoch: [UInt8]) {
-        let connection = try await open(try await primary(), tls: settings.tls)
+        let connection = try await open(primary)
         do throws(EngineProblem) {
             try await authenticate(connection)
             try await checkRole(of: connection)
@@ -33,10 +34,10 @@ package struct EngineHandshake {
     }
 
     private func open(
-        _ endpoint: Endpoint, tls: TLSContext?, isolation: isolated (any Actor)? = #isolation
+        _ endpoint: Endpoint, isolation: isolated (any Actor)? = #isolation
     ) async throws(EngineProblem) -> RedisConnection {
         do {
-            return RedisConnection(try await loop.dial(endpoint, tls: tls, timeout: Self.dialTimeout))
+            return RedisConnection(try await loop.dial(endpoint, tls: settings.tls, timeout: Self.dialTimeout))
         } catch {
             throw EngineProblem("cannot connect to \(endpoint): \(error)")
         }
@@ -50,46 +51,6 @@ package struct EngineHandshake {
         } catch {
             throw EngineProblem(error, user: settings.user)
         }
-    }
-
-    // MARK: The primary
-
-    private func primary(isolation: isolated (any Actor)? = #isolation) async throws(EngineProblem) -> Endpoint {
-        switch settings.address {
-        case .direct(let endpoint): return endpoint
-        case .sentinels(let sentinels):
-            var problems: [String] = []
-            for sentinel in sentinels {
-                do throws(EngineProblem) {
-                    return try await primary(by: sentinel)
-                } catch {
-                    problems.append(error.description)
-                }
-            }
-            throw EngineProblem(problems.joined(separator: "; "))
-        }
-    }
-
-    private func primary(
-        by sentinel: Endpoint, isolation: isolated (any Actor)? = #isolation
-    ) async throws(EngineProblem) -> Endpoint {
-        let connection = try await open(sentinel, tls: settings.tls)
-        defer { connection.end(.disconnected("closed")) }
-        let command = RedisCommand("SENTINEL", "get-master-addr-by-name", settings.cluster)
-        let reply: RedisReply
-        do {
-            reply = try await connection.call(command)
-        } catch {
-            throw EngineProblem("the Sentinel at \(sentinel): \(error)")
-        }
-        guard let parts = reply.elements, parts.count == 2, let host = parts[0].text,
-            let port = parts[1].text.flatMap({ UInt16($0) })
-        else {
-            throw EngineProblem(
-                "the Sentinel at \(sentinel) watches no primary named \(settings.cluster): it needs \"sentinel monitor \(settings.cluster) HOST PORT QUORUM\""
-            )
-        }
-        return .tcp(host: host, port: port)
     }
 
     // MARK: After the connection

@@ -45,6 +45,22 @@ package struct EngineSettings: Sendable, Redacted {
 }
 
 extension EngineSettings {
+    /// What watches the Sentinels; `nil` without any.
+    func sentinelWatch(on loop: EventLoop) -> SentinelWatch? {
+        guard case .sentinels(let endpoints) = address else { return nil }
+        return SentinelWatch(endpoints, self, on: loop)
+    }
+
+    /// The engine's primary.
+    /// - Throws: ``EngineProblem`` if no Sentinel names it.
+    func primary(
+        by watch: SentinelWatch?, isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> Endpoint {
+        if let watch { return try await watch.primary() }
+        guard case .direct(let endpoint) = address else { throw EngineProblem("no Sentinel is configured") }
+        return endpoint
+    }
+
     /// The line of the engine's configuration, or of its ACL file, that lets a user do what a node needs and nothing
     /// else.
     package static func aclRules(user: String, cluster: String) -> String {

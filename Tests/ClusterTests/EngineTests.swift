@@ -209,6 +209,50 @@ import Time
         }
     }
 
+    /// `SENTINEL FAILOVER`: for some seconds the demoted primary takes writes, which are lost.
+    @Test func `a planned failover leaves nothing with the demoted primary`() async throws {
+        try await LoopDomain(loop).run { domain in
+            let ports = try (0..<3).map { _ in try reservations.reserve() }
+            let primary = try RedisServer(["repl-diskless-sync-delay 0"], port: ports[0])
+            let replica = try RedisServer(["replicaof 127.0.0.1 \(ports[0])"], port: ports[1])
+            let sentinel = try RedisServer(sentinelOf: "test", primary: ports[0], port: ports[2])
+            for server in [primary, replica, sentinel] { try await server.start() }
+            var settings = settings(primary)
+            settings.address = .sentinels([sentinel.endpoint])
+            let engine = await engine(settings, Events(), on: domain)
+            while try await admin(sentinel, ["SENTINEL", "replicas", "test"], on: domain).elements?.isEmpty != false {
+                await domain.loop.sleep(for: .milliseconds(100))
+            }
+            // A Sentinel promotes no replica of which it has not heard for a while.
+            while (try? await admin(sentinel, ["SENTINEL", "FAILOVER", "test"], on: domain)) != .status("OK") {
+                await domain.loop.sleep(for: .milliseconds(200))
+            }
+            let facts = ["SENTINEL", "get-master-addr-by-name", "test"]
+            while try await admin(sentinel, facts, on: domain).elements?.last?.text != "\(ports[1])" {
+                await domain.loop.sleep(for: .milliseconds(10))
+            }
+            // The Sentinel has named the other one: a second later, nothing goes to the demoted one.
+            await domain.loop.sleep(for: .milliseconds(1500))
+            while !engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(5)) }
+            let offered = try await engine.call(
+                .offer,
+                keys: [engine.names.name(.providerToken, of: [1]), engine.names.name(.providerTokenLock, of: [1])],
+                ["id", "sealed", "0", "1200", "3600"].map { Array($0.utf8) })
+            #expect(offered.elements?.first == .bytes(Array("sealed".utf8)))
+            #expect(try await admin(replica, ["ROLE"], on: domain).elements?.first?.text == "master")
+            // What it took is with the new primary.
+            settings.address = .direct(replica.endpoint)
+            let other = await self.engine(settings, Events(), on: domain)
+            let token = try await other.call(
+                .token,
+                keys: [other.names.name(.providerToken, of: [1]), other.names.name(.providerTokenLock, of: [1])],
+                ["", "2880", "1200"].map { Array($0.utf8) })
+            #expect(token.elements?.first == .bytes(Array("sealed".utf8)))
+            for node in [engine, other] { await node.stop() }
+            for server in [primary, replica, sentinel] { await server.stop() }
+        }
+    }
+
     @Test func `a replica and a Sentinel that does not know the cluster are refused with advice`() async throws {
         try await LoopDomain(loop).run { domain in
             let ports = try (0..<3).map { _ in try reservations.reserve() }

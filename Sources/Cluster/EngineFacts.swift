@@ -12,6 +12,8 @@ package struct EngineFacts: Sendable, Equatable {
     package var membership: Membership
     /// The engine's clock minus this machine's.
     package var clockOffset: Duration
+    /// Whether it obeys whoever reaches it, without a password.
+    package var obeysStrangers: Bool
 
     /// Connects to the engine as a node would, without becoming a member.
     /// - Throws: ``EngineProblem``.
@@ -35,7 +37,9 @@ package struct EngineFacts: Sendable, Equatable {
             }
             let offset = Duration.milliseconds(membership.time - (start + UnixTime.milliseconds) / 2)
             let text = try await connection.call(RedisCommand("INFO")).text ?? ""
-            return EngineFacts(information: parse(text), membership: membership, clockOffset: offset)
+            return EngineFacts(
+                information: parse(text), membership: membership, clockOffset: offset,
+                obeysStrangers: await handshake.isOpenToStrangers(at: primary))
         } catch {
             throw EngineProblem(error, user: settings.user)
         }

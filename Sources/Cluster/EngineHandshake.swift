@@ -33,6 +33,15 @@ package struct EngineHandshake {
         }
     }
 
+    /// Whether the engine answers PING to whoever has not logged in.
+    func isOpenToStrangers(at primary: Endpoint, isolation: isolated (any Actor)? = #isolation) async -> Bool {
+        // The socket's mode says who reaches it.
+        if case .unix = primary { return false }
+        guard let connection = try? await open(primary) else { return false }
+        defer { connection.end(.disconnected("the check has ended")) }
+        return (try? await connection.call(RedisCommand("PING"))) != nil
+    }
+
     private func open(
         _ endpoint: Endpoint, isolation: isolated (any Actor)? = #isolation
     ) async throws(EngineProblem) -> RedisConnection {

@@ -15,6 +15,8 @@ struct EngineCheck {
     let address: String
     /// Whether other machines could read what the nodes and the engine send to each other.
     let isExposed: Bool
+    /// Whether other machines can reach the engine.
+    let isRemote: Bool
     /// The number of nodes in the cluster, according to the configuration.
     let configuredNodes: Int
     let facts: EngineFacts
@@ -38,6 +40,10 @@ struct EngineCheck {
         add(
             isExposed, .warning,
             "connections to the engine are not encrypted: set cluster.tls = true, unless the network between the machines is"
+        )
+        add(
+            facts.obeysStrangers, isRemote ? .failed : .warning,
+            "the engine obeys whoever reaches it, without a password: set user default off, and the node's user as in cluster.md"
         )
         let alive = facts.membership.members.count { $0.isAlive }
         add(
@@ -94,6 +100,7 @@ extension NodeCheck {
             return EngineCheck(
                 address: endpoints.map { "\($0)" }.joined(separator: ", "),
                 isExposed: !settings.usesTLS && !endpoints.allSatisfy(\.isLocal),
+                isRemote: !endpoints.allSatisfy(\.isLocal),
                 configuredNodes: settings.nodes,
                 facts: try await EngineFacts.ask(settings.engineSettings(in: configuration), on: loop)
             ).findings

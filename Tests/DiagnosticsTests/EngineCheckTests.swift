@@ -10,7 +10,7 @@ import Testing
 @Suite(.tags(.sockets)) struct EngineCheckTests {
     private func findings(
         _ information: [String: String] = [:], offset: Duration = .zero, isExposed: Bool = false,
-        absence: Int64 = 1000, configuredNodes: Int = 2, nodes: Int = 1
+        absence: Int64 = 1000, configuredNodes: Int = 2, nodes: Int = 1, obeysStrangers: Bool = false
     ) throws -> [Finding] {
         let good = [
             "redis_version": "7.0.15", "maxmemory_policy": "noeviction", "aof_enabled": "1", "connected_slaves": "1",
@@ -21,9 +21,10 @@ import Testing
         let membership = try #require(
             Membership(.array([.bytes(Array("1700000000000000".utf8)), .array(Array(repeating: node, count: nodes))])))
         return EngineCheck(
-            address: "unix:/run/redis", isExposed: isExposed, configuredNodes: configuredNodes,
+            address: "unix:/run/redis", isExposed: isExposed, isRemote: isExposed, configuredNodes: configuredNodes,
             facts: EngineFacts(
-                information: good.merging(information) { $1 }, membership: membership, clockOffset: offset)
+                information: good.merging(information) { $1 }, membership: membership, clockOffset: offset,
+                obeysStrangers: obeysStrangers)
         ).findings
     }
 
@@ -52,6 +53,15 @@ import Testing
 
     @Test func `another machine needs TLS`() throws {
         #expect(try findings(isExposed: true).contains { $0.grade == .warning && $0.text.contains("not encrypted") })
+    }
+
+    @Test func `an engine without a password is named, and fails if other machines reach it`() throws {
+        func grade(isExposed: Bool) throws -> Finding.Grade? {
+            try findings(isExposed: isExposed, obeysStrangers: true).first { $0.text.contains("without a password") }?
+                .grade
+        }
+        #expect(try grade(isExposed: true) == .failed)
+        #expect(try grade(isExposed: false) == .warning)
     }
 
     @Test(arguments: [-61, 61])

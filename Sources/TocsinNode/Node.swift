@@ -109,6 +109,21 @@ package actor Node {
         }
     }
 
+    /// Does what ``start()`` does up to the first sender, and ends. Call it in place of ``start()``.
+    /// - Throws: as ``start()``.
+    package func rehearse() async throws {
+        let directory = try await StateDirectory(configuration, logger: logger, on: loop)
+        let parts = try NodeParts(
+            configuration, isolation: isolation, in: directory, logger: logger, on: loop, whenReachable: nil)
+        do {
+            try parts.rehearse()
+        } catch {
+            await parts.close()
+            throw error
+        }
+        await parts.close()
+    }
+
     /// Reads the configuration and the credentials again, without losing an envelope. If they are invalid, the node
     /// logs the error and keeps the old ones.
     package func reload() {

@@ -123,15 +123,7 @@ final class NodeParts: DispatchObserver {
         dispatch.start(providers.providers, reportingTo: intake, observedBy: self)
         providersChanged(removed: [])
         warnOfSettings()
-        let tnp = try listen(at: configuration.listen.tnp, .tnp)
-        let http = try configuration.listen.http.map { try listen(at: $0, .http) }
-        listeners = [tnp] + [http].compactMap(\.self)
-        httpEndpoint = http?.endpoint
-        if let endpoint = configuration.listen.admin {
-            admin = try PortError.naming("listen.admin") { () throws(ListenError) in
-                try AdminServer(at: endpoint, on: loop, source: self)
-            }
-        }
+        let tnp = try listenEverywhere()
         if let spool { try await dispatch.use(spool) }
         for listener in listeners { listener.resume() }
         isServing = true
@@ -198,6 +190,26 @@ final class NodeParts: DispatchObserver {
 
     /// Binds an endpoint and pauses it. An address in use must stop the start before anything is delivered, and
     /// connections wait until the spool of an earlier process has been read.
+    /// Takes all addresses, and what the start reads after them.
+    func rehearse() throws {
+        _ = try listenEverywhere()
+        _ = try makeCanary(configuration)
+    }
+
+    /// - Returns: the listener of TNP.
+    private func listenEverywhere() throws(PortError) -> Listener {
+        let tnp = try listen(at: configuration.listen.tnp, .tnp)
+        let http = try configuration.listen.http.map { (endpoint) throws(PortError) in try listen(at: endpoint, .http) }
+        listeners = [tnp] + [http].compactMap(\.self)
+        httpEndpoint = http?.endpoint
+        if let endpoint = configuration.listen.admin {
+            admin = try PortError.naming("listen.admin") { () throws(ListenError) in
+                try AdminServer(at: endpoint, on: loop, source: self)
+            }
+        }
+        return tnp
+    }
+
     private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
     {
         let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in

@@ -12,7 +12,8 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check", abstract: "Check configuration, credentials and connectivity.",
         discussion: """
             Checks the configuration, the state directory, credentials and their expiry, clock, disk, limits, tor and \
-            ports, and says what to do about each problem. The node need not be running. No secret is printed.
+            ports, and says what to do about each problem. If no node runs, it then starts one up to its sockets, and ends \
+            it. No secret is printed.
 
             --online also checks name servers and the onion, and sends the credentials with an invented device token \
             to Apple and Google: no phone rings.
@@ -85,6 +86,10 @@ struct CheckCommand: AsyncParsableCommand {
             configuration, searchPath: ProcessInfo.processInfo.environment["PATH"], on: loop
         ) { Terminal.progress($0) }
         var findings = await checkup.offline()
+        if !findings.hasFailure {
+            Terminal.progress("starting a node up to its sockets …")
+            if let finding = await StartRehearsal(configuration: configuration).finding() { findings.append(finding) }
+        }
         if online {
             findings += await checkup.online()
             findings += await checkup.upstreams(through: proxy)

@@ -4,6 +4,7 @@ import ArgumentParser
 import Confinement
 import Console
 import EventLoop
+import Logging
 import NodeConfiguration
 import QRCode
 import Store
@@ -28,6 +29,11 @@ struct RunCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var options: ConfigurationOption
+
+    @Flag(
+        help: ArgumentHelp(
+            "End when everything is read and the addresses are free: for tocsin check.", visibility: .hidden))
+    var rehearse = false
 
     func run() async throws { preconditionFailure("use prepare() and run(_:), see Main") }
 
@@ -55,6 +61,7 @@ struct RunCommand: AsyncParsableCommand {
             )
         }
         let file = try options.file()
+        if rehearse { try StartRehearsal.becomeOwner(of: options.load().state) }
         do {
             var (configuration, isolation) = try ProcessIsolation.prepare(configuration: file) {
                 try ConfigurationOption.load(file, copies: $0)
@@ -72,6 +79,11 @@ struct RunCommand: AsyncParsableCommand {
     func run(_ prepared: Prepared) async throws {
         let (manager, configuration) = (prepared.manager, prepared.configuration)
         let loop = EventLoop(name: "node")
+        if rehearse {
+            let logger = Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() }
+            let node = Node(configuration, isolation: prepared.isolation, logger: logger, on: loop)
+            return try await Self.failing { try await node.rehearse() }
+        }
         let node = Node(
             configuration, isolation: prepared.isolation, logger: configuration.makeLogger(), on: loop
         ) { Self.show($0) }
@@ -87,10 +99,21 @@ struct RunCommand: AsyncParsableCommand {
         }
         let starting = Task { await manager?.keepStarting() }
         defer { starting.cancel() }
+        let endpoint = try await Self.failing { try await node.start() }
+        starting.cancel()
+        manager?.tell(.ready, .status("serving at \(endpoint)"))
+        let watch = Task { await manager?.keepWatch(of: loop) }
+        await stop.wait()
+        // Stopping the node's own tor may take some seconds more.
+        manager?.tell(.stopping(within: .seconds(configuration.limits.shutdownTimeout + 15)))
+        _ = await node.stop()
+        watch.cancel()
+    }
+
+    /// - Throws: the exit code of a node that did not start, after printing the error.
+    private static func failing<Result: Sendable>(_ start: @Sendable () async throws -> Result) async throws -> Result {
         do {
-            let endpoint = try await node.start()
-            starting.cancel()
-            manager?.tell(.ready, .status("serving at \(endpoint)"))
+            return try await start()
         } catch let error as ConfigurationError {
             throw fail("\(error)", .configuration)
         } catch let error as StoreError {
@@ -99,12 +122,6 @@ struct RunCommand: AsyncParsableCommand {
         } catch {
             throw fail("\(error)", .failure)
         }
-        let watch = Task { await manager?.keepWatch(of: loop) }
-        await stop.wait()
-        // Stopping the node's own tor may take some seconds more.
-        manager?.tell(.stopping(within: .seconds(configuration.limits.shutdownTimeout + 15)))
-        _ = await node.stop()
-        watch.cancel()
     }
 
     /// Shows the onion's address and its QR code on a terminal.

@@ -99,8 +99,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         heartbeatTimer = Timer(on: loop) { [unowned self] in sendHeartbeat() }
         watch = settings.sentinelWatch(on: loop)
         // What a demoted primary takes is lost.
-        watch?.changed = { [unowned self] primary in
-            connection?.end(.disconnected("the engine's primary is now \(primary)"))
+        watch?.changed = { [weak self] primary in
+            self?.connection?.end(.disconnected("the engine's primary is now \(primary)"))
         }
     }
 

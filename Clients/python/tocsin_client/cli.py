@@ -324,7 +324,7 @@ def _phone(options: argparse.Namespace) -> PairingToken:
 
 
 def _handle(options: argparse.Namespace) -> Handle:
-    text = _text(options.handle)
+    text = "".join(_text(options.handle).splitlines())
     try:
         return Handle.parse(text.rpartition("|")[2])
     except ValueError as error:

@@ -424,7 +424,7 @@ public final class Main {
     }
 
     private Handle handle() throws Failure {
-        String text = text(value("--handle").orElseThrow());
+        String text = text(value("--handle").orElseThrow()).lines().collect(Collectors.joining());
         try {
             return Handle.parse(text.substring(text.lastIndexOf('|') + 1));
         } catch (IllegalArgumentException error) {

@@ -42,12 +42,20 @@ struct PrimaryChoice {
     /// - Parameter sentinels: how many there are.
     init(sentinels: Int) { self.sentinels = sentinels }
 
+    /// Notes that a Sentinel does not answer.
+    mutating func lost(_ sentinel: Int) { named[sentinel] = nil }
+
     /// Notes what a Sentinel says now.
     mutating func heard(_ answer: NamedPrimary, from sentinel: Int) {
         named[sentinel] = answer
-        guard let latest = primary, answer.epoch < latest.epoch else { return primary = answer }
+        guard let latest = primary, answer.epoch <= latest.epoch else { return primary = answer }
+        if answer.epoch == latest.epoch {
+            // Two names of one server, as long as somebody uses the first.
+            if !named.values.contains(latest) { primary = answer }
+            return
+        }
         // Their epochs begin again if all have lost their files.
-        if named.count == sentinels, named.values.allSatisfy({ $0.epoch < latest.epoch }) {
+        if 2 * named.count > sentinels, named.values.allSatisfy({ $0.epoch < latest.epoch }) {
             primary = named.values.max { $0.epoch < $1.epoch }
         }
     }

@@ -47,7 +47,8 @@ final class SentinelWatch: RedisReceiver, @unchecked Sendable {
     func primary(isolation: isolated (any Actor)? = #isolation) async throws(EngineProblem) -> Endpoint {
         ask()
         let start = MonotonicTime.now
-        while !sentinels.allSatisfy(\.hasReplied), .now < start + Self.firstTimeout,
+        // Sleeping does not wait in a task that has been cancelled.
+        while !Task.isCancelled, !sentinels.allSatisfy(\.hasReplied), .now < start + Self.firstTimeout,
             choice.primary == nil || .now < start + Self.interval
         {
             await loop.sleep(for: .milliseconds(5))
@@ -129,5 +130,6 @@ final class SentinelWatch: RedisReceiver, @unchecked Sendable {
     private func failed(_ index: Int, _ problem: String) {
         sentinels[index].hasReplied = true
         sentinels[index].problem = problem
+        choice.lost(index)
     }
 }

@@ -176,7 +176,7 @@ extension DeliveryCore {
         }
         guard roomToAdopt > 0, waitForReplayWindow(now.monotonic) == nil else { return false }
         // Older than all envelopes that this node has accepted.
-        let pending = recovered(stored, .at(stored.expires - dates.steps), sequence: 0, now)
+        let pending = recovered(stored, .at(dates.expiry(ofRow: nil, stored, now: now.unix)), sequence: 0, now)
         pending.isToBeStored = true
         schedule.storing += 1
         claimAndBegin(pending, now)

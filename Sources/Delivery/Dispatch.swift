@@ -52,7 +52,10 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     private var clock: ExpiryClock
     private var now: ClockReading {
         let now = clock.reading(wall: UnixTime.now, at: loop.now)
-        core.dates.clockStepped(clock.steps)
+        if clock.steps != core.dates.steps {
+            core.dates.clockStepped(clock.steps)
+            spool?.clockStepped(clock.steps)
+        }
         return now
     }
 

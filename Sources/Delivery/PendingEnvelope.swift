@@ -131,6 +131,8 @@ final class PendingEnvelope: @unchecked Sendable {
     var contact = ProviderContact.notContacted
     /// Whether an earlier process or another node of the cluster accepted the envelope.
     var isRecovered = false
+    /// Whether this run has given the row its date, so that ``expiry`` is right whatever the wall clock did since.
+    var isDated = false
     /// Whether the envelope is stored before its first attempt.
     var isToBeStored = false
     /// Whether the node may deliver the envelope; if not, another node of the cluster may have it.

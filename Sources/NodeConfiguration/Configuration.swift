@@ -274,9 +274,11 @@ package struct Configuration: Sendable {
     package var copies: FileCopies?
 
     /// Reads and validates a configuration file.
-    /// - Parameter copies: used in place of the file itself, and of the files that it names.
+    /// - Parameters:
+    ///   - copies: used in place of the file itself, and of the files that it names.
+    ///   - state: a state directory in place of that of the file.
     /// - Throws: ``ConfigurationError``, which names the file, the key and the expected value.
-    package init(file: String, copies: FileCopies? = nil) throws {
+    package init(file: String, copies: FileCopies? = nil, state: String? = nil) throws {
         let bytes: [UInt8]
         do {
             bytes = try ConfiguredFile.read(file, mustBePrivate: false, copies: copies)
@@ -290,7 +292,7 @@ package struct Configuration: Sendable {
                 file: file,
                 problem: isUTF16 ? "is UTF-16 text: save it as UTF-8" : "is not UTF-8 text: save it as UTF-8")
         }
-        try self.init(text: text, file: file)
+        try self.init(text: text, file: file, catalogue: nil, state: state)
         self.copies = copies
     }
 
@@ -329,7 +331,7 @@ package struct Configuration: Sendable {
         return catalogue.tables
     }
 
-    private init(text: String, file: String, catalogue: KeyCatalogue?) throws {
+    private init(text: String, file: String, catalogue: KeyCatalogue?, state override: String? = nil) throws {
         // The parser would take the first one for the end.
         guard !text.utf8.contains(0) else { throw ConfigurationError(file: file, problem: "has a byte of value 0") }
         if let line = TableHeaders.firstUnnamed(in: text) {
@@ -351,11 +353,13 @@ package struct Configuration: Sendable {
         let paths = PathResolver(file: file)
 
         let node = try root.table("node", "General settings.")
-        state = paths.absolute(
+        let named = paths.absolute(
             try node.string(
                 "state", expected: "a directory", default: "state",
                 "Directory for Apple's provider tokens, the standing of device tokens, the spool and tor; created with mode 0700"
             ))
+        let state = override ?? named
+        self.state = state
         logLevel = try node.choice("log", default: Logger.Level.info, "Minimum level of log messages")
         logFormat = try node.choice(
             "log_format", default: LogFormat.text, "Format of the log on standard error: for people or for programs")

@@ -36,8 +36,11 @@ enum SyntaxAdvice {
     private static let falseWords: Set = ["no", "off", "disable", "disabled", "f", "n"]
     private static let nothingWords: Set = ["none", "null", "nil"]
 
-    /// A key as an error shows it. What is longer than all keys may be a secret that was pasted into the file.
-    private static func shown(_ name: Substring) -> Substring { name.count <= 32 ? name : "KEY" }
+    /// A key as an error shows it. What has not the form of a key may be a secret that was pasted into the file.
+    private static func shown(_ name: Substring) -> Substring {
+        let isKey = name.count <= 32 && name.allSatisfy { $0.isASCII && ($0.isLowercase || $0 == "_" || $0 == ".") }
+        return isKey ? name : "KEY"
+    }
 
     private static func missingEquals(_ line: some StringProtocol) -> String? {
         let name = Substring(line.prefix(while: isBare))
@@ -86,11 +89,11 @@ enum SyntaxAdvice {
         if rest.first == ",", rest.dropFirst().first?.isNumber == true {
             return "a number has no commas; _ may stand between digits: 1_000"
         }
-        guard digits.count == word.count else { return "a number has no unit: \(name) = \(digits)" }
+        guard digits.count == word.count else { return "a number has no unit" }
         if digits.count > 1, digits.first == "0" { return "a number has no leading zeroes" }
         guard let next = trimmed(rest).first else { return nil }
         if next.isNumber { return "a number has no spaces; _ may stand between digits: 1_000" }
-        return next.isLetter || next == "%" ? "a number has no unit: \(name) = \(digits)" : afterValue(rest)
+        return next.isLetter || next == "%" ? "a number has no unit" : afterValue(rest)
     }
 
     /// What stands between a value and the end of its line.

@@ -31,13 +31,13 @@ struct StateDirectory {
                 "other users can \(check.mode & 0o022 == 0 ? "read" : "write to") the state directory: run chmod 700",
                 metadata: ["directory": "\(path)"])
         }
-        var retriesLeft = 3
+        var retriesLeft = 25
         while true {
             do throws(PrivateFileError) {
                 lock = try FileLock(at: "\(path)/lock", for: path)
                 return
             } catch let failure {
-                // `tocsin check` holds the lock for an instant, which must not keep a node from starting.
+                // `tocsin check` holds the lock for some seconds, which must not keep a node from starting.
                 guard case .inUse = failure, retriesLeft > 0 else { throw error("\(failure)") }
             }
             retriesLeft -= 1

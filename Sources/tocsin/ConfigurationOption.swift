@@ -41,10 +41,12 @@ struct ConfigurationOption: ParsableArguments {
     }
 
     /// Loads a configuration, and decides whether the node runs tor if the file does not say so.
-    /// - Parameter copies: used in place of the file itself, and of the files that it names.
+    /// - Parameters:
+    ///   - copies: used in place of the file itself, and of the files that it names.
+    ///   - state: a state directory in place of that of the file.
     /// - Throws: `ConfigurationError`.
-    static func load(_ file: String, copies: FileCopies? = nil) throws -> Configuration {
-        var configuration = try Configuration(file: file, copies: copies)
+    static func load(_ file: String, copies: FileCopies? = nil, state: String? = nil) throws -> Configuration {
+        var configuration = try Configuration(file: file, copies: copies, state: state)
         configuration.decideTor(path: ProcessInfo.processInfo.environment["PATH"])
         return configuration
     }

@@ -15,6 +15,8 @@ enum ContainerInit {
         var all = sigset_t()
         var before = sigset_t()
         sigfillset(&all)
+        // Ignored, it would not come, and the kernel would reap the child.
+        signal(SIGCHLD, SIG_DFL)
         sigprocmask(SIG_BLOCK, &all, &before)
         guard let child = start(before) else {
             sigprocmask(SIG_SETMASK, &before, nil)

@@ -35,6 +35,10 @@ struct RunCommand: AsyncParsableCommand {
             "End when everything is read and the addresses are free: for tocsin check.", visibility: .hidden))
     var rehearse = false
 
+    @Option(
+        help: ArgumentHelp("A state directory in place of the configuration's: for tocsin check.", visibility: .hidden))
+    var rehearseIn: String?
+
     func run() async throws { preconditionFailure("use prepare() and run(_:), see Main") }
 
     /// What is done while the process has a single thread.
@@ -61,10 +65,10 @@ struct RunCommand: AsyncParsableCommand {
             )
         }
         let file = try options.file()
-        if rehearse { try StartRehearsal.becomeOwner(of: options.load().state) }
+        if rehearse, rehearseIn == nil { try StartRehearsal.becomeOwner(of: options.load().state) }
         do {
             var (configuration, isolation) = try ProcessIsolation.prepare(configuration: file) {
-                try ConfigurationOption.load(file, copies: $0)
+                try ConfigurationOption.load(file, copies: $0, state: rehearseIn)
             }
             try isolation.confine(configuration)
             return Prepared(manager: manager, configuration: configuration, isolation: isolation)

@@ -8,41 +8,51 @@ import Glibc
 import NodeConfiguration
 import Tor
 
-/// Starts a node up to its sockets, and ends it: what stops it would stop `tocsin run`. Leaves behind nothing that was not
-/// there before.
+/// Starts a node up to its sockets, and ends it: what stops it would stop `tocsin run`. In the node's state directory, this
+/// makes what the next start would make, as its owner; before that directory exists, in a temporary one.
 struct StartRehearsal {
     /// A spool of the largest size opens within this time.
     private static let patience = Duration.seconds(120)
 
     let configuration: Configuration
 
-    /// What came of it; `nil` if it was not tried, because a node runs, or another user than the node's asks.
+    /// What came of it; `nil` if it was not tried: a node runs, another user than the node's asks, or a key would be made
+    /// outside the state directory.
     func finding() async -> Finding? {
         let state = configuration.state
         var status = stat()
-        let exists = stat(state, &status) == 0
-        guard LockState(ofStateAt: state) == .free, !exists || geteuid() == 0 || status.st_uid == geteuid() else {
+        guard lstat(state, &status) != 0 else {
+            guard LockState(ofStateAt: state) == .free, geteuid() == 0 || status.st_uid == geteuid() else { return nil }
+            return await finding(of: [])
+        }
+        guard errno == ENOENT, configuration.ownKeyFiles.allSatisfy({ configuration.isInState($0) || isThere($0) })
+        else {
             return nil
         }
-        let before = Set(files(in: state))
-        let ownBefore = configuration.ownKeyFiles.filter { FileManager.default.fileExists(atPath: $0) }
-        defer {
-            for file in files(in: state) where !before.contains(Self.database(of: file)) { remove("\(state)/\(file)") }
-            for file in configuration.ownKeyFiles where !ownBefore.contains(file) { remove(file) }
-            if !exists { remove(state) }
-        }
+        var template = Array("\(FileManager.default.temporaryDirectory.path)/tocsin-check-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { return nil }
+        let temporary = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        defer { try? FileManager.default.removeItem(atPath: temporary) }
+        return await finding(of: ["--rehearse-in", temporary])
+    }
+
+    private func finding(of options: [String]) async -> Finding {
         do {
             let (isSuccess, text) = try await ChildProcess.output(
-                of: "/proc/self/exe", ["run", "--rehearse", "--config", configuration.file], timeout: Self.patience)
-            guard !isSuccess else {
-                return Finding(.configuration, "tocsin run", .ok, "starts, up to its sockets")
-            }
+                of: "/proc/self/exe", ["run", "--rehearse", "--config", configuration.file] + options,
+                timeout: Self.patience)
+            guard !isSuccess else { return Finding(.configuration, "tocsin run", .ok, "starts, up to its sockets") }
             // What the supervisor and the key holder say comes before.
             let line = text.split(separator: "\n").last { $0.hasPrefix("tocsin: ") }?.dropFirst("tocsin: ".count)
             return Finding(.configuration, "tocsin run", .failed, line.map { String($0) } ?? "ends without a word")
         } catch {
             return Finding(.configuration, "tocsin run", .warning, "cannot be tried: \(error)")
         }
+    }
+
+    private func isThere(_ file: String) -> Bool {
+        var status = stat()
+        return lstat(file, &status) == 0
     }
 
     /// Acts for good as the user who owns the state directory, if root asks.
@@ -54,15 +64,4 @@ struct StartRehearsal {
             throw fail("cannot act as the owner of \(state): \(String(cString: strerror(errno)))", .failure)
         }
     }
-
-    /// The database of one of SQLite's own files, which must stay with it; another file itself.
-    private static func database(of file: String) -> String {
-        file.hasSuffix("-wal") || file.hasSuffix("-shm") ? String(file.dropLast(4)) : file
-    }
-
-    private func files(in directory: String) -> [String] {
-        (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-    }
-
-    private func remove(_ path: String) { try? FileManager.default.removeItem(atPath: path) }
 }

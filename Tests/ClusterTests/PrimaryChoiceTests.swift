@@ -49,6 +49,18 @@ import Testing
         #expect(choice.primary == NamedPrimary(new, epoch: 16))
     }
 
+    @Test func `two names of one server do not alternate`() {
+        var choice = PrimaryChoice(sentinels: 2)
+        for _ in 0..<3 {
+            choice.heard(NamedPrimary(old, epoch: 0), from: 0)
+            choice.heard(NamedPrimary(new, epoch: 0), from: 1)
+            #expect(choice.primary?.endpoint == old)
+        }
+        choice.lost(0)
+        choice.heard(NamedPrimary(new, epoch: 0), from: 1)
+        #expect(choice.primary?.endpoint == new)
+    }
+
     @Test func `epochs may begin again if all Sentinels say so`() {
         var choice = PrimaryChoice(sentinels: 2)
         for sentinel in 0..<2 { choice.heard(NamedPrimary(new, epoch: 16), from: sentinel) }

@@ -596,8 +596,8 @@ import Tor
         ("ports = [80, 443", "the list's closing ] is missing"),
         ("a = 5 5", "a number has no spaces; _ may stand between digits: 1_000"),
         ("a = 1,000", "a number has no commas; _ may stand between digits: 1_000"),
-        ("a = 10 MB", "a number has no unit: a = 10"), ("a = 5s", "a number has no unit: a = 5"),
-        ("a = 10%", "a number has no unit: a = 10"), ("a = 010", "a number has no leading zeroes"),
+        ("a = 10 MB", "a number has no unit"), ("a = 5s", "a number has no unit"),
+        ("a = 10%", "a number has no unit"), ("a = 010", "a number has no leading zeroes"),
         ("[node", "a table's name ends with ]"), ("[[app", "a table's name ends with ]]"),
     ])
     func `what TOML wants stands in one sentence`(_ line: String, _ sentence: String) {
@@ -614,7 +614,9 @@ import Tor
 
     @Test func `a secret that was pasted into the file is not in the error`() {
         let key = String(repeating: "MIGHAgEAMBMG", count: 5)
-        for line in [key, key + "==", key + " = yes", key + " x"] {
+        for line in [key, key + "==", key + " = yes", key + " x", "hunter2!x", "c2VjcmV0="] {
+            #expect(problem(in: "[node]\n\(line)\n")?.problem.contains("hunter2") != true)
+            #expect(problem(in: "[node]\n\(line)\n")?.problem.contains("c2VjcmV0") != true)
             #expect(problem(in: "[node]\n\(line)\n")?.problem.contains("MIGHAgEAMBMGMIGH") == false)
         }
     }

@@ -18,7 +18,7 @@ extension DeliveryCore {
     /// Delivers the stored envelopes, and stores new ones whose senders accept QUEUED.
     /// - Parameter rows: the rows of an earlier process.
     mutating func openSpool(_ rows: [Int64], at now: ClockReading) {
-        dates.begin(after: rows.max() ?? 0)
+        dates.begin(after: rows.max() ?? 0, at: now.unix)
         schedule.open(rows, at: now.monotonic, replayTime: .seconds(limits.replaySeconds))
         settle(now)
     }
@@ -45,6 +45,7 @@ extension DeliveryCore {
         stopStoring(pending)
         switch result {
         case .stored(let row):
+            pending.isDated = true
             becameStored(pending, row)
             if hasRoom(for: pending.route) {
                 deliver(pending, now)
@@ -242,10 +243,10 @@ extension DeliveryCore {
 
     private mutating func resume(_ row: Int64, _ stored: SpooledEnvelope, _ now: ClockReading) {
         let envelope = stored.envelope
-        let expiry = Expiry.at(dates.expiry(ofRow: row, dated: stored.expires, ttl: envelope.ttl, now: now.unix))
+        let expiry = Expiry.at(dates.expiry(ofRow: row, stored, now: now.unix))
         if let pending = schedule.parked.removeValue(forKey: row) {
-            // The stored expiry applies, even if a resend had another ttl.
-            pending.expiry = expiry
+            // The stored expiry applies, even if a resend had another ttl; of a row that this run has dated, the known one.
+            if !pending.isDated { pending.expiry = expiry }
             enterMemory(pending, envelope)
             if holdsClaim(pending, now) { return deliver(pending, now) }
             pending.isClaimed = false

@@ -38,6 +38,8 @@ package final class Spool: Sendable {
     private let storedBytes: Atomic<Int>
     private let droppedCount = Atomic<Int>(0)
     private let erasureIsScheduled = Atomic<Bool>(false)
+    /// The farthest that the wall clock has stepped ahead, in seconds: what has expired by it alone is not purged.
+    private let farthestStep = Atomic<Int64>(0)
     /// The number of committed transactions.
     let transactions = Atomic<Int>(0)
 
@@ -106,6 +108,9 @@ package final class Spool: Sendable {
 
     /// Approximate size of the largest row in bytes: an envelope with the longest ciphertext and device token.
     private static let largestRow = 4096
+
+    /// Notes by how many seconds the wall clock has stepped ahead since the start.
+    func clockStepped(_ seconds: Int64) { farthestStep.max(seconds, ordering: .relaxed) }
 
     /// Removes expired rows. Returns at once.
     func purge() {
@@ -203,6 +208,7 @@ package final class Spool: Sendable {
     ) throws -> SpoolTransaction {
         var transaction = SpoolTransaction(
             connection: connection, key: key, rowKeys: rowKeys, now: now(),
+            purgesBefore: now() - farthestStep.load(ordering: .relaxed),
             maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count, bytes: bytes)
         do {
             try connection.transaction {

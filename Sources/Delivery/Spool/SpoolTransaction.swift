@@ -18,6 +18,8 @@ struct SpoolTransaction {
     let key: SpoolKey
     let rowKeys: RowKeys
     let now: Int64
+    /// Envelopes that expired before this time may be removed to make room.
+    let purgesBefore: Int64
     let maxBytes: Int
     private(set) var purgeable = Self.mostPurged
 
@@ -104,7 +106,7 @@ struct SpoolTransaction {
             DELETE FROM envelope
             WHERE id IN (SELECT id FROM envelope WHERE expires BETWEEN ? AND ? ORDER BY expires LIMIT ?)
             RETURNING id, length(sealed), slot
-            """, [StoredDates.latestImplausible + 1, now, limit]
+            """, [StoredDates.latestImplausible + 1, purgesBefore, limit]
         ) { (id: $0.integer(0), length: Int($0.integer(1)), slot: Int($0.integer(2))) }
         for row in rows {
             expired.append(row.id)

@@ -97,7 +97,7 @@ package final class APNsProviderToken {
             return present.header
         }
         make(now: now, clock: clock)
-        guard let latest = issued, latest.age(at: clock) < Self.longestLife else { return nil }
+        guard let latest = current(at: now, clock: clock), latest.age(at: clock) < Self.longestLife else { return nil }
         return latest.header
     }
 
@@ -177,9 +177,14 @@ package final class APNsProviderToken {
     package func issue(at now: Int64, clock: MonotonicTime = .now) { make(now: now, clock: clock) }
 
     /// Uses a token that another node has issued, as old as the token itself says.
-    /// - Returns: whether it is a token of this key.
+    /// - Returns: whether it is a token of this key, from a clock that agrees with this node's.
     package func adopt(_ token: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issuedAt = issuer.issueTime(of: token) else { return false }
+        // One from a clock that was wrong is of no use, and would take the place of a good one.
+        let (age, isOverflow) = now.subtractingReportingOverflow(issuedAt)
+        guard !isOverflow, (-GuardedClock.tolerance...Self.longestLife + GuardedClock.tolerance).contains(age) else {
+            return false
+        }
         use(Issued(token, issuedAt: issuedAt, obtainedAt: clock, wall: now, isSeen: true))
         return true
     }

@@ -18,7 +18,7 @@ from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature, check_dev
 from .errors import PairingError, RejectionError
 from .handle import PREFIX, Handle
 from .notification import BisqNotification
-from .pasted import doubt, token_in
+from .pasted import cut, doubt, token_in
 from . import web_push
 
 BUCKET = 256
@@ -41,6 +41,10 @@ class PairingToken:
     """
 
     def __init__(self, text: str) -> None:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise PairingError("the text is not valid Unicode") from None
         parts = text.strip().split("|")
         if len(parts) not in (4, 6):
             raise PairingError(
@@ -81,13 +85,17 @@ class PairingToken:
         :raises PairingError: if no pairing token remains, or Google cannot have issued its device token.
         """
         error = PairingError("")
-        for candidate in (text, token_in(text)):
+        plain = text.strip(" \t\r\n")
+        # Other white space is damage.
+        for candidate in (plain, token_in(text)) if plain == plain.strip() else (token_in(text),):
             try:
                 pairing = cls(candidate)
             except PairingError as failure:
                 error = failure
                 continue
             problem = doubt(pairing.magic.value, pairing.device_token)
+            if problem is None and candidate is not plain:
+                problem = cut(pairing.magic.value, pairing.device_token)
             if problem is None:
                 return pairing
             error = PairingError(problem)

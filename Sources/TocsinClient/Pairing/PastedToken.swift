@@ -13,16 +13,21 @@ extension PairingToken {
 package enum PastedToken {
     /// The longest pasted text that is looked at, in bytes of UTF-8.
     static let longest = 16 * 1024
+    /// Longer than all pairing tokens, in bytes of UTF-8.
+    private static let longestToken = 2048
     /// Characters after the colon of Google's device tokens that begin with APA91b, as issued since 2015.
     static let googleLength = 140
 
     /// The pairing token of a pasted text, and its text as the phone showed it.
     package static func read(_ text: String) throws(PairingToken.FormatError) -> (token: PairingToken, text: String) {
         do throws(PairingToken.FormatError) {
+            let text = trimmed(text, " \t\r\n")
             return (try issued(text), text)
         } catch {
             let undamaged = token(in: text)
-            return (try issued(undamaged), undamaged)
+            let token = try issued(undamaged)
+            if let cut = cut(token.magic, token.deviceToken) { throw PairingToken.FormatError(description: cut) }
+            return (token, undamaged)
         }
     }
 
@@ -35,29 +40,48 @@ package enum PastedToken {
     /// The pairing token that a pasted text holds, as the phone showed it; another text if it holds none.
     static func token(in text: String) -> String {
         guard text.utf8.count <= longest else { return text }
-        var text = String(
-            String.UnicodeScalarView(text.unicodeScalars.filter { $0.properties.generalCategory != .format }))
-        text = text.replacing(/\r\n|[\r\u{2028}\u{2029}]/.matchingSemantics(.unicodeScalar), with: "\n")
-        if text.contains(/=7[Cc]|=3[Dd]|=[ \t]*\n(?!\|)/) {
+        // A query's end is no soft line break.
+        var text = plainSpaces(text).replacing(/([?&]up=) *\n/) { String($0.1) }
+        if text.contains(/=7[Cc]|=3[Dd](1?\||=| *(\n|$))|(^|\n)[^\n]{69,76}= *\n(?!\|)/) {
             // Quoted-printable (RFC 2045 §6.7): a line break after = belongs to the mail.
-            text = unescaped("=", text.replacing(/=[ \t]*\n(?!\|)/, with: ""))
+            text = plainSpaces(unescaped("=", text.replacing(/= *\n(?!\|)/, with: "")))
         }
-        if text.contains(/%7[Cc]/) { text = unescaped("%", text) }
-        text = text.replacing(/<(br|p|\/p|div|\/div)(\s[^<>]*|\/)?>/.ignoresCase(), with: "\n")
+        if text.contains(/%7[Cc]/) { text = plainSpaces(unescaped("%", text)) }
+        text = text.replacing(/<(br|p|\/p|div|\/div)( [^<>]*|\/)?>/.ignoresCase(), with: "\n")
         text = text.replacing(/<\/?[A-Za-z][^<>|]*>/, with: "")
         text = text.replacing(/&(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,12});/) {
             entity(String($0.1)) ?? String($0.0)
         }
-        text = String(String.UnicodeScalarView(text.unicodeScalars.map(plain)))
+        text = String(String.UnicodeScalarView(plainSpaces(text).unicodeScalars.map(plain)))
         // Markdown.
         text = text.replacing(/\\([|_\-*+.:=\/])/) { String($0.1) }
-        return tidied(joined(text.split(separator: "\n", omittingEmptySubsequences: false)))
+        return tidied(
+            joined(text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }))
+    }
+
+    /// The text without invisible characters, and with two kinds of white space: spaces and line feeds.
+    private static func plainSpaces(_ text: String) -> String {
+        var output = String.UnicodeScalarView()
+        var last: Unicode.Scalar?
+        for scalar in text.unicodeScalars where scalar.properties.generalCategory != .format {
+            defer { last = scalar }
+            switch scalar {
+            case "\n" where last == "\r": break
+            case "\n", "\r", "\u{B}", "\u{C}", "\u{85}", "\u{2028}", "\u{2029}": output.append("\n")
+            case "\t", "\u{1C}"..."\u{1F}": output.append(" ")
+            default: output.append(scalar.properties.generalCategory == .spaceSeparator ? " " : scalar)
+            }
+        }
+        return String(output)
     }
 
     /// Why a token that conforms to the protocol is still no token that Google issues.
     static func doubt(_ magic: Magic, _ deviceToken: String) -> String? {
         guard magic == .android else { return nil }
-        if let scalar = deviceToken.unicodeScalars.first(where: { !$0.isASCII }) {
+        let isEndpoint = deviceToken.hasPrefix("https://") || deviceToken.hasPrefix("http://")
+        if let scalar = deviceToken.unicodeScalars.first(where: {
+            isEndpoint ? !("!"..."~").contains($0) : !isGoogles($0)
+        }) {
             let code = String(scalar.value, radix: 16, uppercase: true)
             return
                 "the device token contains \(scalar) (U+\(String(repeating: "0", count: max(0, 4 - code.count)))\(code)), "
@@ -70,6 +94,20 @@ package enum PastedToken {
         return
             "the device token was cut off: after the colon, Google's have \(googleLength) characters, this one "
             + "\(match.1.count); copy the whole pairing token"
+    }
+
+    private static func isGoogles(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.isASCII
+            && (Character(scalar).isLetter || Character(scalar).isNumber || "_:-".unicodeScalars.contains(scalar))
+    }
+
+    /// Why what is left of a damaged text may not be the whole token.
+    private static func cut(_ magic: Magic, _ deviceToken: String) -> String? {
+        let length = PairingToken.appleTokenLength
+        guard magic.isApple, !deviceToken.isEmpty, deviceToken.utf8.count < length else { return nil }
+        return
+            "the device token was cut off: Apple's have \(length) digits, this one \(deviceToken.utf8.count); copy the whole "
+            + "pairing token"
     }
 
     private static let bars: Set<Unicode.Scalar> = ["│", "┃", "¦", "｜", "￨", "ǀ", "∣", "❘", "︱", "║", "‖"]
@@ -90,7 +128,6 @@ package enum PastedToken {
         case _ where bars.contains(scalar): "|"
         case "\u{FF01}"..."\u{FF5E}": Unicode.Scalar(UInt8(scalar.value - 0xFEE0))
         case "\u{2010}", "\u{2011}", "\u{2212}": "-"
-        case _ where scalar.properties.generalCategory == .spaceSeparator: " "
         default: letters[scalar] ?? scalar
         }
     }
@@ -118,63 +155,88 @@ package enum PastedToken {
     }
 
     /// The lines of the token as one: without quotation marks of mail, and without what stands before and after.
-    private static func joined(_ lines: [Substring]) -> String {
+    private static func joined(_ lines: [String]) -> String {
         var joined = ""
+        var bars = 0
         for line in lines {
-            var line = line.drop { $0.isWhitespace || $0 == ">" }
-            while line.last?.isWhitespace == true { line.removeLast() }
+            var line = trimmed(line, " >", end: " ")
             if joined.isEmpty {
-                let start = /(^|[^A-Za-z])((iOSDev|iOS|android|web)\s*\|)/.ignoresCase()
-                if let found = line.firstMatch(of: start) { joined = String(line[found.2.startIndex...]) }
-            } else if line.isEmpty || line == "--" || (joined.count { $0 == "|" } >= 3 && line.contains(" "))
-                || isWhole(joined, before: line)
-            {
+                let start = /(^|[^A-Za-z])((iOSDev|iOS|android|web) *\|)/.ignoresCase().matchingSemantics(
+                    .unicodeScalar)
+                line = line.firstMatch(of: start).map { String(line[$0.2.startIndex...]) } ?? ""
+            } else if line.isEmpty || line == "--" || (bars >= 3 && (line.utf8.contains(0x20) || ends(joined, line))) {
                 break
-            } else {
-                joined += line
             }
+            joined += line
+            bars += line.utf8.count { $0 == UInt8(ascii: "|") }
+            if joined.utf8.count > longestToken { break }
         }
         return joined
     }
 
-    /// Whether a token ends here, although another line follows.
-    private static func isWhole(_ token: String, before line: Substring) -> Bool {
-        let parts = token.split(separator: "|", omittingEmptySubsequences: false)
-        guard parts.count == 4, let magic = magics[trimmed(parts[0]).lowercased()] else { return false }
-        switch magic {
-        case .android: return parts[3].wholeMatch(of: /[A-Za-z0-9_-]+:(APA91b[A-Za-z0-9_-]*)/)?.1.count == googleLength
-        case .iOS, .iOSDev: return !String(line).isHexadecimal && !parts[3].hasPrefix(Handle.prefix)
-        case .web: return false
+    /// Whether a token is whole, although another line follows. Apple may have longer tokens than today's.
+    private static func ends(_ token: String, _ following: String) -> Bool {
+        let parts = parts(token)
+        return isWhole(magic(parts[0]), parts.count, parts[parts.count - 1])
+            && !(following.utf8.count >= 16 && following.isHexadecimal)
+    }
+
+    /// Whether the last part of a token is as long as those of today.
+    private static func isWhole(_ magic: Magic?, _ count: Int, _ part: String) -> Bool {
+        let last = bareLast(magic, count, part)
+        switch (magic, count) {
+        case (.web, 6): return last.wholeMatch(of: /[A-Za-z0-9_-]{22}/) != nil
+        case (.iOS, 4), (.iOSDev, 4), (.android, 4):
+            if last.hasPrefix(Handle.prefix) {
+                return last.dropFirst(Handle.prefix.count).wholeMatch(of: /[0-9A-Fa-f]{64}/) != nil
+            }
+            return magic == .android
+                ? last.wholeMatch(of: /[A-Za-z0-9_-]+:(APA91b[A-Za-z0-9_-]*)/)?.1.count == googleLength
+                : last.wholeMatch(of: /[0-9A-Fa-f]{64}/) != nil
+        default: return false
         }
     }
 
     private static func tidied(_ token: String) -> String {
-        var parts = token.split(separator: "|", omittingEmptySubsequences: false).enumerated().map { index, part in
-            index == 1
-                ? trimmed(part)
-                : String(
-                    String.UnicodeScalarView(
-                        part.unicodeScalars.filter { !quotes.contains($0) && !$0.properties.isWhitespace }))
-        }
-        parts[0] = magics[parts[0].lowercased()]?.rawValue ?? parts[0]
-        while let last = parts[parts.count - 1].last, ".,;:!?)]}>*".contains(last) {
-            parts[parts.count - 1].removeLast()
-        }
-        guard parts.count > 3 else { return parts.joined(separator: "|") }
-        if parts[3].lowercased().hasPrefix(Handle.prefix) {
-            parts[3] = Handle.prefix + digits(parts[3].dropFirst(Handle.prefix.count))
-        } else if parts[0].hasPrefix("iOS") {
-            parts[3] = digits(parts[3][...])
-        }
+        var parts = parts(token)
+        let magic = magic(parts[0])
+        let words = trimmed(parts[parts.count - 1], " ").split(separator: " ", omittingEmptySubsequences: false)
+        if words.count > 1, isWhole(magic, parts.count, String(words[0])) { parts[parts.count - 1] = String(words[0]) }
+        for index in parts.indices { parts[index] = index == 1 ? trimmed(parts[index], around) : bare(parts[index]) }
+        parts[0] = magic?.rawValue ?? parts[0]
+        parts[parts.count - 1] = bareLast(magic, parts.count, parts[parts.count - 1])
         return parts.joined(separator: "|")
     }
 
-    private static func trimmed(_ text: Substring) -> String {
-        let isAround = { (character: Character) in
-            character == " " || character.unicodeScalars.allSatisfy(quotes.contains)
+    private static func parts(_ token: String) -> [String] {
+        token.unicodeScalars.split(separator: "|", omittingEmptySubsequences: false).map { String($0) }
+    }
+
+    /// Spaces and quotation marks.
+    private static let around = " " + String(String.UnicodeScalarView(quotes))
+
+    private static func magic(_ part: String) -> Magic? { magics[trimmed(part, around).lowercased()] }
+
+    private static func bare(_ part: String) -> String {
+        String(String.UnicodeScalarView(part.unicodeScalars.filter { !quotes.contains($0) && $0 != " " }))
+    }
+
+    /// The last part without what stands around it.
+    private static func bareLast(_ magic: Magic?, _ count: Int, _ part: String) -> String {
+        let last = trimmed(bare(part), "", end: ".,;:!?)]}>*")
+        guard count == 4 else { return last }
+        if last.lowercased().hasPrefix(Handle.prefix) {
+            return Handle.prefix + digits(last.dropFirst(Handle.prefix.count))
         }
-        var rest = text.drop(while: isAround)
-        while rest.last.map(isAround) == true { rest.removeLast() }
+        return magic?.isApple == true ? digits(last[...]) : last
+    }
+
+    /// The text without these characters at its ends.
+    private static func trimmed(_ text: String, _ start: String, end: String? = nil) -> String {
+        let (before, after) = (start.unicodeScalars, (end ?? start).unicodeScalars)
+        var rest = text.unicodeScalars[...]
+        while let first = rest.first, before.contains(first) { rest.removeFirst() }
+        while let last = rest.last, after.contains(last) { rest.removeLast() }
         return String(rest)
     }
 

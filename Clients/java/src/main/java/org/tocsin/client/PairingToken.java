@@ -124,10 +124,20 @@ public final class PairingToken {
      */
     public static PairingToken parsePasted(String text) throws PairingException {
         try {
-            return issued(parse(text));
+            String plain = PastedToken.stripped(text, " \t\r\n", " \t\r\n");
+            // Other white space is damage.
+            if (plain.equals(plain.strip())) {
+                return issued(new PairingToken(plain));
+            }
         } catch (PairingException error) {
-            return issued(parse(PastedToken.tokenIn(text)));
+            // What was damaged may be undone.
         }
+        PairingToken token = issued(parse(PastedToken.tokenIn(text)));
+        Optional<String> cut = PastedToken.cut(token.magic, token.deviceToken);
+        if (cut.isPresent()) {
+            throw new PairingException(cut.get());
+        }
+        return token;
     }
 
     private static PairingToken issued(PairingToken token) throws PairingException {

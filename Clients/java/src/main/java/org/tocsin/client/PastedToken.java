@@ -6,14 +6,21 @@ import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.IntUnaryOperator;
 import java.util.regex.MatchResult;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /** A pairing token as people paste it: what mail, editors and web pages do to it is undone where it is unambiguous. */
 final class PastedToken {
-    /** The longest pasted text that is looked at, in characters. */
+    /** The longest pasted text that is looked at, in bytes of UTF-8. */
     private static final int LONGEST = 16 * 1024;
+
+    /** Longer than all pairing tokens, in characters. */
+    private static final int LONGEST_TOKEN = 2048;
+
+    /** Digits of Apple's device tokens of today. */
+    private static final int APPLE_LENGTH = 64;
 
     /** Characters after the colon of Google's device tokens that begin with APA91b, as issued since 2015. */
     private static final int GOOGLE_LENGTH = 140;
@@ -32,43 +39,57 @@ final class PastedToken {
     private static final Map<String, String> MAGICS =
             Map.of("ios", "iOS", "iosdev", "iOSDev", "android", "android", "web", "web");
 
-    private static final Pattern QUOTED_PRINTABLE = Pattern.compile("=7[Cc]|=3[Dd]|=[ \\t]*\\n(?!\\|)");
+    private static final Pattern QUOTED_PRINTABLE = Pattern.compile(
+            "=7C|=3D(1?\\||=| *(\\n|$))|(^|\\n)[^\\n]{69,76}= *\\n(?!\\|)", Pattern.CASE_INSENSITIVE);
     private static final Pattern PERCENT = Pattern.compile("%7[Cc]");
     private static final Pattern LINE_TAG =
-            Pattern.compile("<(br|p|/p|div|/div)(\\s[^<>]*|/)?>", Pattern.CASE_INSENSITIVE);
+            Pattern.compile("<(br|p|/p|div|/div)( [^<>]*|/)?>", Pattern.CASE_INSENSITIVE);
     private static final Pattern ENTITY = Pattern.compile("&(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,12});");
     private static final Pattern START =
-            Pattern.compile("(?<![A-Za-z])(iOSDev|iOS|android|web)\\s*\\|", Pattern.CASE_INSENSITIVE);
+            Pattern.compile("(?<![A-Za-z])(iOSDev|iOS|android|web) *\\|", Pattern.CASE_INSENSITIVE);
     private static final Pattern GOOGLE = Pattern.compile("[A-Za-z0-9_-]+:(APA91b[A-Za-z0-9_-]*)");
 
     private PastedToken() {}
 
     /** The pairing token that a pasted text holds, as the phone showed it; another text if it holds none. */
     static String tokenIn(String pasted) {
-        if (pasted.length() > LONGEST) {
+        if (pasted.getBytes(StandardCharsets.UTF_8).length > LONGEST) {
             return pasted;
         }
-        String text = pasted.codePoints()
-                .filter(c -> Character.getType(c) != Character.FORMAT)
-                .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
-                .toString()
-                .replaceAll("\r\n|[\r\u2028\u2029]", "\n");
+        // A query's end is no soft line break.
+        String text = plainSpaces(pasted).replaceAll("([?&]up=) *\\n", "$1");
         if (QUOTED_PRINTABLE.matcher(text).find()) {
             // Quoted-printable (RFC 2045 §6.7): a line break after = belongs to the mail.
-            text = unescaped('=', text.replaceAll("=[ \\t]*\\n(?!\\|)", ""));
+            text = plainSpaces(unescaped('=', text.replaceAll("= *\\n(?!\\|)", "")));
         }
         if (PERCENT.matcher(text).find()) {
-            text = unescaped('%', text);
+            text = plainSpaces(unescaped('%', text));
         }
         text = LINE_TAG.matcher(text).replaceAll("\n").replaceAll("</?[A-Za-z][^<>|]*>", "");
         text = ENTITY.matcher(text).replaceAll(match -> Matcher.quoteReplacement(entity(match)));
-        text = text.codePoints()
-                .map(PastedToken::plain)
-                .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
-                .toString();
+        text = mapped(plainSpaces(text), PastedToken::plain);
         // Markdown.
         text = text.replaceAll("\\\\([|_\\-*+.:=/])", "$1");
         return tidied(joined(text.split("\n", -1)));
+    }
+
+    private static String mapped(String text, IntUnaryOperator change) {
+        return text.codePoints()
+                .map(change)
+                .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
+                .toString();
+    }
+
+    /** The text without invisible characters, and with two kinds of white space: spaces and line feeds. */
+    private static String plainSpaces(String text) {
+        String visible = text.codePoints()
+                .filter(c -> Character.getType(c) != Character.FORMAT)
+                .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
+                .toString();
+        return mapped(visible.replaceAll("\r\n|[\r\u000B\f\u0085\u2028\u2029]", "\n"), c -> {
+            boolean isSpace = c == '\t' || c >= 0x1C && c <= 0x1F || Character.getType(c) == Character.SPACE_SEPARATOR;
+            return isSpace ? ' ' : c;
+        });
     }
 
     /** Why a token that conforms to the protocol is still no token that Google issues. */
@@ -76,7 +97,8 @@ final class PastedToken {
         if (magic != Magic.ANDROID) {
             return Optional.empty();
         }
-        Optional<String> foreign = deviceToken.codePoints().filter(c -> c >= 0x80).mapToObj(c -> "the device token contains "
+        boolean isEndpoint = deviceToken.startsWith("https://") || deviceToken.startsWith("http://");
+        Optional<String> foreign = deviceToken.codePoints().filter(c -> isEndpoint ? c <= ' ' || c > '~' : !isGoogles(c)).mapToObj(c -> "the device token contains "
                 + Character.toString(c) + String.format(" (U+%04X)", c) + ", which Google does not use: a mail program or "
                 + "an editor may have put it in place of another character; copy the pairing token again").findFirst();
         if (foreign.isPresent()) {
@@ -88,6 +110,20 @@ final class PastedToken {
                     + " characters, this one " + match.group(1).length() + "; copy the whole pairing token");
         }
         return Optional.empty();
+    }
+
+    private static boolean isGoogles(int c) {
+        return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '_' || c == ':' || c == '-';
+    }
+
+    /** Why what is left of a damaged text may not be the whole token. */
+    static Optional<String> cut(Magic magic, String deviceToken) {
+        boolean isApple = magic == Magic.IOS || magic == Magic.IOS_DEV;
+        if (!isApple || deviceToken.isEmpty() || deviceToken.length() >= APPLE_LENGTH) {
+            return Optional.empty();
+        }
+        return Optional.of("the device token was cut off: Apple's have " + APPLE_LENGTH + " digits, this one "
+                + deviceToken.length() + "; copy the whole pairing token");
     }
 
     private static String unescaped(char mark, String text) {
@@ -126,72 +162,86 @@ final class PastedToken {
         if (scalar == '\u2010' || scalar == '\u2011' || scalar == '\u2212') {
             return '-';
         }
-        if (Character.getType(scalar) == Character.SPACE_SEPARATOR) {
-            return ' ';
-        }
         int letter = LETTERS.indexOf(scalar);
         return letter >= 0 ? LATIN.charAt(letter) : scalar;
     }
 
     /** The lines of the token as one: without quotation marks of mail, and without what stands before and after. */
     private static String joined(String[] lines) {
-        String joined = "";
+        StringBuilder joined = new StringBuilder();
+        long bars = 0;
         for (String whole : lines) {
-            String line = whole.replaceAll("^[\\s>]+", "").stripTrailing();
+            String line = stripped(whole, " >", " ");
             if (joined.isEmpty()) {
                 Matcher found = START.matcher(line);
-                joined = found.find() ? line.substring(found.start()) : "";
+                line = found.find() ? line.substring(found.start()) : "";
             } else if (line.isEmpty()
                     || line.equals("--")
-                    || joined.chars().filter(c -> c == '|').count() >= 3 && line.contains(" ")
-                    || isWhole(joined, line)) {
+                    || bars >= 3 && (line.contains(" ") || ends(joined.toString(), line))) {
                 break;
-            } else {
-                joined += line;
+            }
+            joined.append(line);
+            bars += line.chars().filter(c -> c == '|').count();
+            if (joined.length() > LONGEST_TOKEN) {
+                break;
             }
         }
-        return joined;
+        return joined.toString();
     }
 
-    /** Whether a token ends here, although another line follows. */
-    private static boolean isWhole(String token, String following) {
+    /** Whether a token is whole, although another line follows. Apple may have longer tokens than today's. */
+    private static boolean ends(String token, String following) {
         String[] parts = token.split("\\|", -1);
-        if (parts.length != 4) {
+        return isWhole(magic(parts[0]), parts.length, parts[parts.length - 1])
+                && !following.matches("[0-9A-Fa-f]{16,}");
+    }
+
+    /** Whether the last part of a token is as long as those of today. */
+    private static boolean isWhole(String magic, int count, String part) {
+        String last = bareLast(magic, count, part);
+        if (count == 6) {
+            return magic.equals("web") && last.matches("[A-Za-z0-9_-]{22}");
+        }
+        if (count != 4) {
             return false;
         }
-        return switch (parts[0].strip().toLowerCase(Locale.ROOT)) {
-            case "android" -> {
-                Matcher match = GOOGLE.matcher(parts[3]);
-                yield match.matches() && match.group(1).length() == GOOGLE_LENGTH;
-            }
-            case "web" -> false;
-            default -> !following.matches("[0-9A-Fa-f]*") && !parts[3].startsWith(Handle.PREFIX);
+        if (last.startsWith(Handle.PREFIX)) {
+            return MAGICS.containsKey(magic) && last.substring(Handle.PREFIX.length()).matches("[0-9A-Fa-f]{64}");
+        }
+        return switch (magic) {
+            case "ios", "iosdev" -> last.matches("[0-9A-Fa-f]{64}");
+            case "android" -> last.matches("[A-Za-z0-9_-]+:APA91b[A-Za-z0-9_-]{134}");
+            default -> false;
         };
     }
 
     private static String tidied(String token) {
         String[] parts = token.split("\\|", -1);
-        for (int index = 0; index < parts.length; index++) {
-            parts[index] = index == 1 ? trimmed(parts[index]) : bare(parts[index]);
-        }
-        parts[0] = MAGICS.getOrDefault(parts[0].toLowerCase(Locale.ROOT), parts[0]);
         int last = parts.length - 1;
-        parts[last] = parts[last].replaceAll("[.,;:!?)\\]}>*]+$", "");
-        if (parts.length > 3 && parts[3].toLowerCase(Locale.ROOT).startsWith(Handle.PREFIX)) {
-            parts[3] = Handle.PREFIX + digits(parts[3].substring(Handle.PREFIX.length()));
-        } else if (parts.length > 3 && parts[0].startsWith("iOS")) {
-            parts[3] = digits(parts[3]);
+        String magic = magic(parts[0]);
+        String[] words = stripped(parts[last], " ", " ").split(" ", -1);
+        if (words.length > 1 && isWhole(magic, parts.length, words[0])) {
+            parts[last] = words[0];
         }
+        for (int index = 0; index < parts.length; index++) {
+            parts[index] = index == 1 ? stripped(parts[index], " " + QUOTES, " " + QUOTES) : bare(parts[index]);
+        }
+        parts[0] = MAGICS.getOrDefault(magic, parts[0]);
+        parts[last] = bareLast(magic, parts.length, parts[last]);
         return String.join("|", parts);
     }
 
-    private static String trimmed(String text) {
+    private static String magic(String part) {
+        return stripped(part, " " + QUOTES, " " + QUOTES).toLowerCase(Locale.ROOT);
+    }
+
+    static String stripped(String text, String before, String after) {
         int start = 0;
         int end = text.length();
-        while (start < end && (" " + QUOTES).indexOf(text.charAt(start)) >= 0) {
+        while (start < end && before.indexOf(text.charAt(start)) >= 0) {
             start++;
         }
-        while (end > start && (" " + QUOTES).indexOf(text.charAt(end - 1)) >= 0) {
+        while (end > start && after.indexOf(text.charAt(end - 1)) >= 0) {
             end--;
         }
         return text.substring(start, end);
@@ -199,9 +249,18 @@ final class PastedToken {
 
     private static String bare(String text) {
         return text.codePoints()
-                .filter(c -> QUOTES.indexOf(c) < 0 && !Character.isWhitespace(c))
+                .filter(c -> QUOTES.indexOf(c) < 0 && c != ' ')
                 .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
                 .toString();
+    }
+
+    /** The last part without what stands around it. */
+    private static String bareLast(String magic, int count, String part) {
+        String last = stripped(bare(part), "", ".,;:!?)]}>*");
+        if (count == 4 && last.toLowerCase(Locale.ROOT).startsWith(Handle.PREFIX)) {
+            return Handle.PREFIX + digits(last.substring(Handle.PREFIX.length()));
+        }
+        return count == 4 && magic.startsWith("ios") ? digits(last) : last;
     }
 
     /** Hexadecimal digits, of which O, l and I are none. */

@@ -72,7 +72,7 @@ enum SyntaxAdvice {
             return "\(word) is no value of TOML: \(name) = false, or a string in quotes"
         }
         if nothingWords.contains(lowercase) { return "\(word) is no value of TOML: leave the line out" }
-        guard first.isNumber, first.isASCII || first == "-" || first == "+" else {
+        guard first.isASCII, first.isNumber else {
             return first == "=" || first == "{" || first == ":" ? nil : "a string needs quotes: \(name) = \"…\""
         }
         return numberSentence(name, value, word)

@@ -25,14 +25,14 @@ struct StartRehearsal {
             guard LockState(ofStateAt: state) == .free, geteuid() == 0 || status.st_uid == geteuid() else { return nil }
             return await finding(of: [])
         }
-        guard errno == ENOENT, configuration.ownKeyFiles.allSatisfy({ configuration.isInState($0) || isThere($0) })
-        else {
-            return nil
-        }
+        guard errno == ENOENT else { return nil }
         var template = Array("\(FileManager.default.temporaryDirectory.path)/tocsin-check-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { return nil }
         let temporary = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         defer { try? FileManager.default.removeItem(atPath: temporary) }
+        guard let moved = try? Configuration(file: configuration.file, state: temporary),
+            moved.ownKeyFiles.allSatisfy({ moved.isInState($0) || isThere($0) })
+        else { return nil }
         return await finding(of: ["--rehearse-in", temporary])
     }
 

@@ -39,7 +39,7 @@ extension PairingReview {
         return ["the magic must be written \(magic.rawValue), with these upper-case and lower-case letters"]
     }
 
-    private static let quotes: Set<Character> = ["\"", "'", "`", "“", "”", "„", "‘", "’", "«", "»"]
+    private static let quotes = Set(PastedToken.quotes.map { Character($0) })
 
     private static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
         scalar.properties.generalCategory == .format
@@ -86,14 +86,12 @@ extension PairingReview {
         return false
     }
 
-    private static let bars: Set<Unicode.Scalar> = ["│", "┃", "¦", "｜", "￨", "ǀ", "∣", "❘", "︱", "║", "‖"]
-
     private static func foreignBars(_ text: String, _ pieces: [String]) -> [String] {
         if pieces.dropLast().contains(where: { $0.hasSuffix("\\") }) {
             return ["there is a \\ before a bar: remove it"]
         }
         guard pieces.count < 4 else { return [] }
-        if let bar = text.unicodeScalars.first(where: bars.contains) {
+        if let bar = text.unicodeScalars.first(where: PastedToken.bars.contains) {
             return ["the text contains \(bar) instead of |: replace each \(bar) with |"]
         }
         if text.lowercased().contains("%7c") {

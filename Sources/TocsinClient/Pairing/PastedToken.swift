@@ -15,8 +15,6 @@ package enum PastedToken {
     static let longest = 16 * 1024
     /// Longer than all pairing tokens, in bytes of UTF-8.
     private static let longestToken = 2048
-    /// Characters after the colon of Google's device tokens that begin with APA91b, as issued since 2015.
-    static let googleLength = 140
 
     /// The pairing token of a pasted text, and its text as the phone showed it.
     package static func read(_ text: String) throws(PairingToken.FormatError) -> (token: PairingToken, text: String) {
@@ -26,14 +24,18 @@ package enum PastedToken {
         } catch {
             let undamaged = token(in: text)
             let token = try issued(undamaged)
-            if let cut = cut(token.magic, token.deviceToken) { throw PairingToken.FormatError(description: cut) }
+            if let cut = DeviceTokenForm.cut(token.deviceToken, of: token.magic) {
+                throw PairingToken.FormatError(description: cut)
+            }
             return (token, undamaged)
         }
     }
 
     private static func issued(_ text: String) throws(PairingToken.FormatError) -> PairingToken {
         let token = try PairingToken(text)
-        if let doubt = doubt(token.magic, token.deviceToken) { throw PairingToken.FormatError(description: doubt) }
+        if let doubt = DeviceTokenForm.doubt(token.deviceToken, of: token.magic) {
+            throw PairingToken.FormatError(description: doubt)
+        }
         return token
     }
 
@@ -75,43 +77,8 @@ package enum PastedToken {
         return String(output)
     }
 
-    /// Why a token that conforms to the protocol is still no token that Google issues.
-    static func doubt(_ magic: Magic, _ deviceToken: String) -> String? {
-        guard magic == .android else { return nil }
-        let isEndpoint = deviceToken.hasPrefix("https://") || deviceToken.hasPrefix("http://")
-        if let scalar = deviceToken.unicodeScalars.first(where: {
-            isEndpoint ? !("!"..."~").contains($0) : !isGoogles($0)
-        }) {
-            let code = String(scalar.value, radix: 16, uppercase: true)
-            return
-                "the device token contains \(scalar) (U+\(String(repeating: "0", count: max(0, 4 - code.count)))\(code)), "
-                + "which Google does not use: a mail program or an editor may have put it in place of another character; "
-                + "copy the pairing token again"
-        }
-        guard let match = deviceToken.wholeMatch(of: /[A-Za-z0-9_-]+:(APA91b[A-Za-z0-9_-]*)/),
-            match.1.count < googleLength
-        else { return nil }
-        return
-            "the device token was cut off: after the colon, Google's have \(googleLength) characters, this one "
-            + "\(match.1.count); copy the whole pairing token"
-    }
-
-    private static func isGoogles(_ scalar: Unicode.Scalar) -> Bool {
-        scalar.isASCII
-            && (Character(scalar).isLetter || Character(scalar).isNumber || "_:-".unicodeScalars.contains(scalar))
-    }
-
-    /// Why what is left of a damaged text may not be the whole token.
-    private static func cut(_ magic: Magic, _ deviceToken: String) -> String? {
-        let length = PairingToken.appleTokenLength
-        guard magic.isApple, !deviceToken.isEmpty, deviceToken.utf8.count < length else { return nil }
-        return
-            "the device token was cut off: Apple's have \(length) digits, this one \(deviceToken.utf8.count); copy the whole "
-            + "pairing token"
-    }
-
-    private static let bars: Set<Unicode.Scalar> = ["│", "┃", "¦", "｜", "￨", "ǀ", "∣", "❘", "︱", "║", "‖"]
-    private static let quotes: Set<Unicode.Scalar> = ["\"", "'", "`", "“", "”", "„", "‘", "’", "«", "»"]
+    static let bars: Set<Unicode.Scalar> = ["│", "┃", "¦", "｜", "￨", "ǀ", "∣", "❘", "︱", "║", "‖"]
+    static let quotes: Set<Unicode.Scalar> = ["\"", "'", "`", "“", "”", "„", "‘", "’", "«", "»"]
     /// Cyrillic and Greek letters that look like Latin ones.
     private static let letters = Dictionary(
         uniqueKeysWithValues: zip(
@@ -184,17 +151,10 @@ package enum PastedToken {
     /// Whether the last part of a token is as long as those of today.
     private static func isWhole(_ magic: Magic?, _ count: Int, _ part: String) -> Bool {
         let last = bareLast(magic, count, part)
-        switch (magic, count) {
-        case (.web, 6): return last.wholeMatch(of: /[A-Za-z0-9_-]{22}/) != nil
-        case (.iOS, 4), (.iOSDev, 4), (.android, 4):
-            if last.hasPrefix(Handle.prefix) {
-                return last.dropFirst(Handle.prefix.count).wholeMatch(of: /[0-9A-Fa-f]{64}/) != nil
-            }
-            return magic == .android
-                ? last.wholeMatch(of: /[A-Za-z0-9_-]+:(APA91b[A-Za-z0-9_-]*)/)?.1.count == googleLength
-                : last.wholeMatch(of: /[0-9A-Fa-f]{64}/) != nil
-        default: return false
-        }
+        guard let magic else { return false }
+        if count == 6 { return last.wholeMatch(of: /[A-Za-z0-9_-]{22}/) != nil }
+        if last.hasPrefix(Handle.prefix) { return Handle(text: last) != nil }
+        return count == 4 && DeviceTokenForm.isOfToday(last, of: magic)
     }
 
     private static func tidied(_ token: String) -> String {

@@ -356,6 +356,10 @@ import Testing
         #expect(remote.authorization(at: 77, clock: clock) != nil)
         issuer.waiting = []
         #expect(remote.authorization(at: now, clock: clock + .seconds(31)) == nil && remote.isBeingIssued)
+        issuer.waiting?.removeFirst()(issuer.key.token(at: now))
+        #expect(
+            try webToken(remote.authorization(at: now, clock: clock + .seconds(32))).claims["iat"]?.number
+                == Double(now))
         // Apple has seen neither; another header's answer says nothing about this one.
         token.wasSeen(first)
         #expect(token.authorization(at: now - 86_400, clock: clock + .seconds(32)) != second)

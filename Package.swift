@@ -354,7 +354,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",
             ], path: "Tests/System",
             exclude: [
-                "Allocations/counter.c", "Isolation/attacker.c", "Browser/browse.py", "Browser/push_page.py",
+                "Allocations/counter.c", "Isolation/attacker.c", "Isolation/name-service.py", "Browser/browse.py",
+                "Browser/push_page.py",
                 "Browser/terminal.py", "Desktop/BisqDesktop.java", "Operations", "Package/debian-root.sh",
                 "Package/install-test", "Package/quickstart-test", "WebPush/check_vectors.py", "WebPush/common.py",
                 "WebPush/prosody.py", "WebPush/push_server.py", "WebPush/pywebpush_send.py",

@@ -23,18 +23,31 @@ package struct SystemCallFilter: Sendable {
 
     /// The names of the allowed calls. Names that this machine's libseccomp or processor does not have are skipped.
     package let names: [String]
+    /// Whether sockets for UDP are allowed.
+    private var usesUDP = false
 
     /// What the node and its tor need: threads, memory, files, sockets, time and signals. Not among them are, for
     /// example, ptrace, mount, namespaces, kernel modules, BPF, keys of the kernel, and io_uring.
-    /// - Parameter mayExecute: whether the node starts programs: its own tor.
+    /// - Parameter mayExecute: whether the node starts programs: its own tor, which learns this machine's address by UDP.
     package static func node(mayExecute: Bool) -> SystemCallFilter {
         SystemCallFilter(
-            names: memory + threads + files + sockets + time + signals + facts + (mayExecute ? execution : []))
+            names: memory + threads + files + sockets + time + signals + facts + (mayExecute ? execution : []),
+            usesUDP: mayExecute)
     }
 
-    /// What the supervisor needs, and a key holder until it has read the keys: no sockets but those that it has.
+    /// What the supervisor needs, and the processes that it starts, which inherit the filter. Only a resolver uses the
+    /// network.
     package static let supervisor = SystemCallFilter(
-        names: memory + threads + files + messages + time + signals + facts + execution + confinement)
+        names: memory + threads + files + messages + lookups + time + signals + facts + execution + confinement,
+        usesUDP: true)
+
+    /// What a resolver needs.
+    package static let resolver = SystemCallFilter(
+        names: memory + threads + files + messages + lookups + time + signals + facts, usesUDP: true)
+
+    /// What a key holder needs until it has read the keys: no sockets but those that it has.
+    package static let keyHolderStart = SystemCallFilter(
+        names: memory + threads + files + messages + time + signals + facts + confinement)
 
     /// What a key holder needs once it has the keys: to read requests, sign and answer, and to write to its log.
     package static let keyHolder = SystemCallFilter(
@@ -76,6 +89,10 @@ package struct SystemCallFilter: Sendable {
         "select",
         "send", "sendmsg", "sendto", "shutdown",
     ]
+    /// To ask name servers, over UDP and TCP.
+    private static let lookups = [
+        "bind", "connect", "getpeername", "getsockname", "recvmmsg", "sendmmsg", "setsockopt", "socket", "socketcall",
+    ]
     private static let sockets =
         messages + [
             "accept", "accept4", "bind", "connect", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait",
@@ -110,15 +127,16 @@ package struct SystemCallFilter: Sendable {
     /// The bits of a socket's type, without those that set the descriptor's flags.
     private static let typeBits: UInt32 = 0xF
 
-    /// The sockets that the node uses: of unix sockets all kinds; TCP; UDP, by which the system's resolver asks name
-    /// servers; and the kernel's tables of addresses, which it reads to sort answers. No raw sockets, and no other protocol
-    /// such as MPTCP, to which Landlock's rules for TCP do not apply.
-    private static let kindsOfSocket: [(family: Int32, type: Int32, protocols: [Int32])] = [
+    private typealias KindOfSocket = (family: Int32, type: Int32, protocols: [Int32])
+
+    /// The sockets that the node uses: of unix sockets all kinds, and TCP; the kernel's tables of addresses, which resolver
+    /// and tor read. No raw sockets, and no other protocol such as MPTCP, to which Landlock's rules for TCP do not apply.
+    private static let kindsOfSocket: [KindOfSocket] = [
         (AF_UNIX, stream, [0]), (AF_UNIX, datagram, [0]), (AF_UNIX, packets, [0]),
-        (AF_INET, stream, [0, 6]), (AF_INET6, stream, [0, 6]), (AF_INET, datagram, [0, 17]),
-        (AF_INET6, datagram, [0, 17]),
+        (AF_INET, stream, [0, 6]), (AF_INET6, stream, [0, 6]),
         (AF_NETLINK, datagram, [0]), (AF_NETLINK, raw, [0]),
     ]
+    private static let udp: [KindOfSocket] = [(AF_INET, datagram, [0, 17]), (AF_INET6, datagram, [0, 17])]
     /// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW and SOCK_SEQPACKET.
     private static let (stream, datagram, raw, packets): (Int32, Int32, Int32, Int32) = (1, 2, 3, 5)
 
@@ -137,24 +155,25 @@ package struct SystemCallFilter: Sendable {
 
     /// Allows a call with harmless arguments only.
     /// - Returns: whether it is such a call.
-    private static func allowSome(_ name: String, _ call: Int32, in filter: scmp_filter_ctx) -> Bool {
+    private func allowSome(_ name: String, _ call: Int32, in filter: scmp_filter_ctx) -> Bool {
         func allow(_ argument: UInt32, _ comparison: scmp_compare, _ value: UInt64, _ second: UInt64 = 0) {
             _ = cseccomp_rule_if(filter, cseccomp_allow(), call, argument, comparison, value, second)
         }
         switch name {
-        case "clone": allow(0, SCMP_CMP_MASKED_EQ, namespaceFlags, 0)
+        case "clone": allow(0, SCMP_CMP_MASKED_EQ, Self.namespaceFlags, 0)
         // Its flags are in memory, where a filter cannot see them. The C library uses clone instead.
         case "clone3": _ = cseccomp_rule(filter, cseccomp_missing(), call)
         case "socket", "socketpair":
-            for (family, type, protocols) in kindsOfSocket where name == "socket" || family == AF_UNIX {
+            let kinds = Self.kindsOfSocket + (usesUDP ? Self.udp : [])
+            for (family, type, protocols) in kinds where name == "socket" || family == AF_UNIX {
                 for number in protocols {
                     _ = cseccomp_rule_if_three(
-                        filter, cseccomp_allow(), call, UInt32(family), typeBits, UInt32(type), UInt32(number))
+                        filter, cseccomp_allow(), call, UInt32(family), Self.typeBits, UInt32(type), UInt32(number))
                 }
             }
         // The kernel takes 32 bits of the request: a comparison of all 64 would let others through.
         case "ioctl":
-            for part in allBut(typing) { allow(1, SCMP_CMP_MASKED_EQ, UInt64(part.mask), UInt64(part.value)) }
+            for part in Self.allBut(Self.typing) { allow(1, SCMP_CMP_MASKED_EQ, UInt64(part.mask), UInt64(part.value)) }
         // Of this process.
         case "prlimit64": allow(0, SCMP_CMP_EQ, 0)
         default: return false
@@ -182,7 +201,7 @@ package struct SystemCallFilter: Sendable {
             let call = seccomp_syscall_resolve_name(name)
             guard call != __NR_SCMP_ERROR else { continue }
             // Negative: a call of other processors, for which libseccomp has no rule here.
-            if !Self.allowSome(name, call, in: filter) { _ = cseccomp_rule(filter, cseccomp_allow(), call) }
+            if !allowSome(name, call, in: filter) { _ = cseccomp_rule(filter, cseccomp_allow(), call) }
         }
         let result = seccomp_load(filter)
         guard result == 0 else {

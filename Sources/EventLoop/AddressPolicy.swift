@@ -5,12 +5,20 @@ import Glibc
 /// Which addresses a dial may connect to, after it has resolved the host's name: a name that a stranger chose may lead
 /// anywhere, and to another address with each lookup. A proxy resolves names itself, so that the policy says nothing
 /// about connections through one.
-package enum AddressPolicy: Sendable, Hashable {
+package enum AddressPolicy: Sendable, Hashable, CaseIterable {
     /// Any address.
     case any
     /// Addresses that are globally reachable (IANA IPv4 and IPv6 Special-Purpose Address Registries): none of this
     /// machine, of private networks, link-local, multicast or reserved, also where IPv6 embeds an IPv4 address.
     case publicOnly
+
+    /// How many names are looked up at a time, in a thread each. A silent name takes a place until the system gives it up.
+    var maximumLookups: Int {
+        switch self {
+        case .any: 32
+        case .publicOnly: 96
+        }
+    }
 
     func allows(_ address: SocketAddress) -> Bool {
         guard self == .publicOnly else { return true }

@@ -42,12 +42,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// For the same bytes after TLS has decrypted them. Loop only.
     let decryptionBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.largestRead, alignment: 16)
     /// The lookups of names that the operator chose, and of names that strangers chose; made by the first lookup.
-    var names: NameLookups?
-    var foreignNames: NameLookups?
-    /// Opens one of the system's files for reading; `nil` if that fails. The caller closes the descriptor.
-    package typealias SystemFileOpener = (_ path: String) -> Int32?
-    /// Opens the files that configure name resolution; `nil` if this process may open them itself. Loop only.
-    package var openSystemFile: SystemFileOpener?
+    var lookups: [AddressPolicy: NameLookups] = [:]
+    /// Looks names up: this process, unless another one does it for a confined one. Loop only.
+    package lazy var nameService: any NameService = SystemNameService(on: self)
 
     /// The process of a simulation that the loop belongs to; `nil` for a loop with a thread.
     let simulated: SimulatedProcess?
@@ -112,12 +109,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
     deinit {
         // Every object that uses the base retains the loop, so none is left here.
-        names = nil
-        foreignNames = nil
-        defer {
-            readBuffer.deallocate()
-            decryptionBuffer.deallocate()
-        }
+        readBuffer.deallocate()
+        decryptionBuffer.deallocate()
         guard let base else { return }
         event_free(wakeUp)
         event_base_free(base)

@@ -24,6 +24,8 @@ package enum HolderProcess {
     ///   - makeLogger: makes the logger of a configuration.
     package static func run(configuration file: String, makeLogger: (Configuration) -> Logger) -> Never {
         _ = ProcessHardening.forbidCoreDumps()
+        // The supervisor may use the network, for its resolvers.
+        let isOffline = Result { try SystemCallFilter.keyHolderStart.apply(.refuse) }
         let socket = LocalSocket(owning: connection)
         var keys = HeldKeys(issued: readMemory())
         let report = keys.load(file)
@@ -32,6 +34,7 @@ package enum HolderProcess {
         // The first line also reads what a line needs, such as the time zone, which the filter forbids.
         logger?.notice("the key holder has read the keys", metadata: ["keys": "\(keys.count)"])
         do {
+            _ = try isOffline.get()
             if let sandbox = configuration?.sandbox, sandbox != .off {
                 _ = try FileRules().apply()
                 try SystemCallFilter.keyHolder.apply(sandbox == .kill ? .kill : .refuse)

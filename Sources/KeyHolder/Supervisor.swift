@@ -4,23 +4,10 @@ import CLinux
 import Confinement
 import Glibc
 
-/// The node's side of its supervisor: the process that starts key holders, opens the system's files that the confined
-/// node may not open again, and learns which system calls the node's sandbox has refused.
+/// The node's side of its supervisor: the process that starts key holders and resolvers, and learns which system calls the
+/// node's sandbox has refused.
 package final class Supervisor: @unchecked Sendable {
     // Unchecked: used on the loop's thread only, once the loop runs.
-
-    /// Files of the system that are replaced while the node runs, so that a rule for the file would not hold.
-    package enum SystemFile: UInt8, CaseIterable, Sendable {
-        case resolvConf, hosts
-
-        /// Where the file is.
-        package var path: String {
-            switch self {
-            case .resolvConf: "/etc/resolv.conf"
-            case .hosts: "/etc/hosts"
-            }
-        }
-    }
 
     /// What the supervisor reports.
     package enum Report: Equatable, Sendable {
@@ -28,6 +15,8 @@ package final class Supervisor: @unchecked Sendable {
         case refused(RefusedCall)
         /// A key holder has ended; the text says how.
         case holderEnded(String)
+        /// A resolver has ended which the node still used; the text says how.
+        case resolverEnded(String)
     }
 
     private let socket: LocalSocket
@@ -61,6 +50,14 @@ package final class Supervisor: @unchecked Sendable {
         return ours
     }
 
+    /// Starts a resolver.
+    /// - Returns: the connection to it. It is closed if the supervisor starts none.
+    func startResolver() throws(LocalSocket.Failure) -> LocalSocket {
+        let (ours, others) = try LocalSocket.pair(keepsMessages: true)
+        try socket.send([SupervisorProcess.Command.startResolver.rawValue], with: others.descriptor)
+        return ours
+    }
+
     /// Lets the supervisor watch the sandbox, and closes the descriptor here.
     /// - Parameters:
     ///   - descriptor: from `SystemCallFilter.apply`.
@@ -72,27 +69,6 @@ package final class Supervisor: @unchecked Sendable {
         } catch {
             throw Failure(description: "the supervisor has ended")
         }
-    }
-
-    /// A copy of one of the system's files, in memory; `nil` if it cannot be read or is not a ``SystemFile``. The caller
-    /// closes the descriptor.
-    package func open(_ path: String) -> Int32? {
-        guard let file = SystemFile.allCases.first(where: { $0.path == path }) else { return nil }
-        do {
-            try socket.send([SupervisorProcess.Command.open.rawValue, file.rawValue])
-            // The supervisor answers at once, or has ended.
-            while let (bytes, passed) = try socket.receive(
-                atMost: SupervisorProcess.largestMessage, within: .seconds(1))
-            {
-                if bytes == [SupervisorProcess.Command.open.rawValue, file.rawValue] { return passed }
-                // A late answer to an earlier request.
-                if let passed { close(passed) }
-                keep(bytes)
-            }
-        } catch {
-            // The supervisor has ended.
-        }
-        return nil
     }
 
     /// What the supervisor has reported since the last call.

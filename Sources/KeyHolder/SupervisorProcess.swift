@@ -11,21 +11,21 @@ import Time
 /// The supervisor: a small process that reads nothing which came over the network. It starts before the node reads its
 /// configuration, and ends with the node.
 package enum SupervisorProcess {
-    /// What the node asks for: the first byte of a message. A descriptor comes with the first two.
+    /// What the node asks for: the first byte of a message. A descriptor comes with each.
     enum Command: UInt8 {
         /// Start a key holder that serves this connection.
         case startHolder = 1
         /// Read refused system calls from this descriptor. The second byte says whether the log is JSON.
         case watch
-        /// Copy a system file, whose number is the second byte. The answer has the same bytes and the descriptor of
-        /// the copy.
-        case open
+        /// Start a resolver that serves this connection.
+        case startResolver
     }
 
     /// The first bytes of reports to the node.
     private enum ReportKind: UInt8 {
         case refused = 101
         case holderEnded
+        case resolverEnded
     }
 
     /// The largest message in bytes.
@@ -33,14 +33,17 @@ package enum SupervisorProcess {
     /// The most reports that wait for the node.
     static let mostReports = 1000
     private static let connection: Int32 = 3
-    /// The most key holders at a time: two during a reload.
-    private static let mostHolders = 4
+    /// The most key holders, and the most resolvers, at a time: two during a reload or a change.
+    private static let mostOfAKind = 4
     /// A call that is refused again is logged again after this time.
     private static let logInterval = Duration.seconds(60)
     private static let mostLogged = 100
 
-    /// A key holder that runs.
-    private struct Holder {
+    /// A key holder or a resolver that runs.
+    private struct Child {
+        enum Kind { case holder, resolver }
+
+        let kind: Kind
         let process: pid_t
         let descriptor: Int32
     }
@@ -51,8 +54,9 @@ package enum SupervisorProcess {
     package static func run(configuration file: String, makeLogger: (Configuration.LogFormat) -> Logger) -> Never {
         _ = ProcessHardening.forbidCoreDumps()
         var rules = FileRules()
-        // It opens the configuration and the keys for the key holders, which inherit these rules.
+        // Key holders and resolvers inherit these rules, and narrow them.
         rules.executable = ["/"]
+        rules.listeningPorts = []
         do {
             _ = try rules.apply()
             try SystemCallFilter.supervisor.apply(.refuse)
@@ -61,22 +65,27 @@ package enum SupervisorProcess {
         }
         let socket = LocalSocket(owning: connection)
         let memory = clinux_memfd()
-        var holders: [Holder] = []
+        var children: [Child] = []
         var refused: (descriptor: Int32, logger: Logger)?
         var logged: [String: MonotonicTime] = [:]
         var isWatching = false
         // A new key holder forgets what the keys were used for, except Apple's tokens.
-        var starts = UseLimit(burst: 10, perSecond: 0.1)
+        var holderStarts = UseLimit(burst: 10, perSecond: 0.1)
+        var resolverStarts = UseLimit(burst: 10, perSecond: 0.1)
         while true {
             var waits = [pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)]
             waits.append(pollfd(fd: refused?.descriptor ?? -1, events: Int16(POLLIN), revents: 0))
-            waits += holders.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+            waits += children.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
             guard poll(&waits, nfds_t(waits.count), -1) > 0 else { continue }
-            for (holder, wait) in zip(holders, waits.dropFirst(2)) where wait.revents != 0 {
-                let text = end(of: holder.process)
-                close(holder.descriptor)
-                holders.removeAll { $0.process == holder.process }
-                send([ReportKind.holderEnded.rawValue] + Array(text.utf8), to: socket)
+            for (child, wait) in zip(children, waits.dropFirst(2)) where wait.revents != 0 {
+                let (text, isRegular) = end(of: child.process)
+                close(child.descriptor)
+                children.removeAll { $0.process == child.process }
+                switch child.kind {
+                case .holder: send([ReportKind.holderEnded.rawValue] + Array(text.utf8), to: socket)
+                case .resolver where isRegular: break
+                case .resolver: send([ReportKind.resolverEnded.rawValue] + Array(text.utf8), to: socket)
+                }
             }
             if let (descriptor, logger) = refused, waits[1].revents != 0 {
                 if waits[1].revents & Int16(POLLIN) != 0, let call = RefusedCall.next(from: descriptor) {
@@ -101,22 +110,23 @@ package enum SupervisorProcess {
                 guard let (bytes, passed) = try socket.receive(atMost: largestMessage) else { continue }
                 switch (Command(rawValue: bytes[0]), passed) {
                 case (.startHolder, let passed?):
-                    if holders.count < mostHolders, starts.take(at: .now),
-                        let holder = startHolder(file, passed, memory)
+                    if children.count(where: { $0.kind == .holder }) < mostOfAKind, holderStarts.take(at: .now),
+                        let holder = start(.holder, ["key-holder", file], [passed, memory])
                     {
-                        holders.append(holder)
+                        children.append(holder)
+                    }
+                    close(passed)
+                case (.startResolver, let passed?):
+                    if children.count(where: { $0.kind == .resolver }) < mostOfAKind, resolverStarts.take(at: .now),
+                        let resolver = start(.resolver, ["resolver"], [passed])
+                    {
+                        children.append(resolver)
                     }
                     close(passed)
                 // Once, before the node reads anything of strangers.
                 case (.watch, let passed?) where !isWatching:
                     isWatching = true
                     refused = (passed, makeLogger(bytes.last == 1 ? .json : .text))
-                case (.open, nil):
-                    let file: Supervisor.SystemFile? = bytes.last.flatMap { Supervisor.SystemFile(rawValue: $0) }
-                    let copy = file.flatMap { Self.copy(of: $0.path) }
-                    // Lost if the node does not read: it must be able neither to block nor to end the supervisor.
-                    try? socket.send([Command.open.rawValue, bytes.last ?? 0], with: copy)
-                    if let copy { close(copy) }
                 case (_, let passed): if let passed { close(passed) }
                 }
             } catch {
@@ -137,8 +147,8 @@ package enum SupervisorProcess {
         return String(decoding: bytes.prefix(max(0, count - 1)), as: UTF8.self)
     }
 
-    private static func startHolder(_ file: String, _ passed: Int32, _ memory: Int32) -> Holder? {
-        guard let process = try? Program.start(["key-holder", file], passing: [passed, memory]) else { return nil }
+    private static func start(_ kind: Child.Kind, _ arguments: [String], _ passed: [Int32]) -> Child? {
+        guard let process = try? Program.start(arguments, passing: passed) else { return nil }
         let descriptor = clinux_pidfd_open(process)
         guard descriptor >= 0 else {
             // Nobody would notice its end.
@@ -146,26 +156,16 @@ package enum SupervisorProcess {
             _ = end(of: process)
             return nil
         }
-        return Holder(process: process, descriptor: descriptor)
+        return Child(kind: kind, process: process, descriptor: descriptor)
     }
 
-    /// A file in memory with the contents of this one: a process that may not open the file may not reopen it through its
-    /// descriptor either.
-    private static func copy(of path: String) -> Int32? {
-        guard let bytes = try? RegularFile.read(path, atMost: ConfiguredFile.largest) else { return nil }
-        let copy = clinux_memfd()
-        guard copy >= 0, write(copy, bytes, bytes.count) == bytes.count else {
-            if copy >= 0 { close(copy) }
-            return nil
-        }
-        return copy
-    }
-
-    private static func end(of process: pid_t) -> String {
+    /// Waits for a process that has ended.
+    /// - Returns: how it has ended, and whether with status 0.
+    private static func end(of process: pid_t) -> (text: String, isRegular: Bool) {
         var status: Int32 = 0
-        guard waitpid(process, &status, 0) == process else { return "for an unknown reason" }
+        guard waitpid(process, &status, 0) == process else { return ("for an unknown reason", false) }
         let signal = clinux_exit_signal(status)
-        return signal > 0 ? "by signal \(signal)" : "with status \(clinux_exit_status(status))"
+        return (signal > 0 ? "by signal \(signal)" : "with status \(clinux_exit_status(status))", status == 0)
     }
 
     /// A report that the node does not read in time is lost: the supervisor must not wait for it.
@@ -187,6 +187,7 @@ package enum SupervisorProcess {
                 RefusedCall(
                     name: String(decoding: bytes[5...], as: UTF8.self), thread: Int32(bitPattern: thread)))
         case .holderEnded: return .holderEnded(String(decoding: bytes.dropFirst(), as: UTF8.self))
+        case .resolverEnded: return .resolverEnded(String(decoding: bytes.dropFirst(), as: UTF8.self))
         case nil: return nil
         }
     }

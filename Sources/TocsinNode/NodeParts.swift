@@ -66,7 +66,7 @@ final class NodeParts: DispatchObserver {
     ) throws {
         self.configuration = configuration
         self.isolation = isolation
-        if let isolation { loop.openSystemFile = { isolation.supervisor.open($0) } }
+        if let isolation { loop.nameService = NodeResolver(isolation.supervisor, on: loop) }
         isolation?.holder?.loop = loop
         self.directory = directory
         self.loop = loop
@@ -434,6 +434,9 @@ final class NodeParts: DispatchObserver {
                     details: [("call", call.name), ("thread", "\(call.thread)")])
             case .holderEnded(let how):
                 log.logger.info("a key holder has ended", metadata: ["how": "\(how)"])
+            case .resolverEnded(let how):
+                log.logger.warning(
+                    "the node's resolver has ended; another one starts with the next name", metadata: ["how": "\(how)"])
             }
         }
         if isolation.supervisor.hasEnded, log.supervisorEnded() { metrics.countLostKeyHolder() }

@@ -16,6 +16,13 @@ struct SupervisorCommand: ParsableCommand {
     }
 }
 
+/// `tocsin resolver`: a process of a running node, started by its supervisor.
+struct ResolverCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "resolver", shouldDisplay: false)
+
+    func run() { ResolverProcess.run(logger: Configuration.makeLogger(format: .text)) }
+}
+
 /// `tocsin key-holder`: a process of a running node, started by its supervisor.
 struct KeyHolderCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "key-holder", shouldDisplay: false)

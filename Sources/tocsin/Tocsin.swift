@@ -69,6 +69,6 @@ struct Tocsin: AsyncParsableCommand {
             InitCommand.self, CheckCommand.self, RunCommand.self, OnionCommand.self, KeysCommand.self, SendCommand.self,
             PairCommand.self, RegisterCommand.self, RotateCommand.self, ForgetCommand.self, UnbindCommand.self,
             SiteCommand.self, StateCommand.self, SimulateCommand.self, DemoCommand.self, SupervisorCommand.self,
-            KeyHolderCommand.self,
+            ResolverCommand.self, KeyHolderCommand.self,
         ])
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Foundation
 import Glibc
-import Synchronization
+import Simulator
 import TestSupport
 import Testing
 import Time
@@ -11,85 +10,30 @@ import Time
 
 /// Names whose name servers answer, and names whose name servers are silent.
 @Suite(.tags(.sockets)) struct NameLookupsTests {
-    /// A name server that answers for names that begin with `good`, and is silent for all others.
-    private final class NameServer: Sendable {
-        let port: UInt16
-        private let descriptor: Int32
-        /// How many questions for an IPv4 address it has got, by name.
-        private let questions = Mutex<[String: Int]>([:])
-        private let isAnswering = Mutex(true)
+    /// A name service that answers for names that begin with `good`, and for others when it is told to.
+    private final class StandInNames: NameService {
+        private var waiting: [(NameAnswer) -> Void] = []
+        private(set) var questions: [String] = []
+        var isAnswering = true
 
-        init() throws {
-            descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let descriptor = descriptor
-            let bound = withUnsafeMutableBytes(of: &address) { bytes -> Bool in
-                let address = bytes.assumingMemoryBound(to: sockaddr.self).baseAddress
-                return bind(descriptor, address, length) == 0 && getsockname(descriptor, address, &length) == 0
-            }
-            try #require(bound)
-            port = UInt16(bigEndian: address.sin_port)
-            Thread.detachNewThread { [self] in serve() }
+        func lookUp(_ host: String, _ result: @escaping (NameAnswer) -> Void) {
+            questions.append(host)
+            guard isAnswering, host.hasPrefix("good") else { return waiting.append(result) }
+            result(.addresses([HostAddress(bytes: [192, 0, 2, 9])!]))
         }
 
-        func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
-
-        func fallSilent() { isAnswering.withLock { $0 = false } }
-
-        func count(of name: String) -> Int { questions.withLock { $0[name] ?? 0 } }
-
-        private func serve() {
-            var message = [UInt8](repeating: 0, count: 1500)
-            while true {
-                var sender = sockaddr_in()
-                var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-                let count = withUnsafeMutableBytes(of: &sender) { from in
-                    recvfrom(
-                        descriptor, &message, message.count, 0,
-                        from.assumingMemoryBound(to: sockaddr.self).baseAddress, &length)
-                }
-                guard count > 12 else { return }
-                guard let answer = answer(to: Array(message.prefix(count))) else { continue }
-                _ = withUnsafeBytes(of: &sender) { to in
-                    sendto(
-                        descriptor, answer, answer.count, 0, to.assumingMemoryBound(to: sockaddr.self).baseAddress,
-                        length)
-                }
-            }
-        }
-
-        /// RFC 1035 §4.1; `nil` for silence.
-        private func answer(to question: [UInt8]) -> [UInt8]? {
-            var labels: [String] = []
-            var at = 12
-            while question[at] != 0 {
-                let length = Int(question[at])
-                labels.append(String(decoding: question[(at + 1)...(at + length)], as: UTF8.self).lowercased())
-                at += length + 1
-            }
-            let isIPv4 = question[at + 2] == 1
-            if isIPv4 { questions.withLock { $0[labels.joined(separator: "."), default: 0] += 1 } }
-            guard labels[0].hasPrefix("good"), isAnswering.withLock(\.self) else { return nil }
-            let head = question[..<2] + [0x81, 0x80, 0, 1, 0, isIPv4 ? 1 : 0, 0, 0, 0, 0] + question[12..<(at + 5)]
-            return Array(head) + (isIPv4 ? [0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 9] : [])
+        /// As the system does after a while.
+        func giveUp() {
+            for result in waiting { result(.failure("no name server", isUnknown: false)) }
+            waiting = []
         }
     }
 
-    private func withServer(_ body: @Sendable (NameServer, isolated LoopDomain) async throws -> Void) async throws {
-        let server = try NameServer()
-        defer { server.end() }
-        let file = URL.temporaryDirectory.appending(path: "tocsin-resolv-\(UUID().uuidString.prefix(8))").path()
-        defer { try? FileManager.default.removeItem(atPath: file) }
-        try Data("nameserver 127.0.0.1:\(server.port)\noptions timeout:600 attempts:1\n".utf8)
-            .write(to: URL(filePath: file))
+    private func withNames(_ body: @Sendable (StandInNames, isolated LoopDomain) async throws -> Void) async throws {
         try await LoopDomain(EventLoop(name: "names")).run { domain in
-            domain.loop.openSystemFile = {
-                $0 == ResolverSettings.resolvConf ? open(file, O_RDONLY | O_CLOEXEC) : nil
-            }
-            try await body(server, domain)
+            let names = StandInNames()
+            domain.loop.nameService = names
+            try await body(names, domain)
         }
     }
 
@@ -113,55 +57,76 @@ import Time
         let tasks = hosts.map { host in
             Task {
                 await LoopDomain(loop).run { domain in
-                    await failure(of: host, for: policy, within: .seconds(10), on: loop, isolation: domain)
+                    await failure(of: host, for: policy, within: .milliseconds(50), on: loop, isolation: domain)
                 }
             }
         }
-        #expect(
-            await eventually {
-                (policy == .any ? loop.names : loop.foreignNames)?.waitingCount == hosts.count
-            })
+        for task in tasks { #expect(await task.value == .timedOut) }
         return tasks
     }
 
     @Test func `silent names of strangers do not hold up a name that the operator chose`() async throws {
-        try await withServer { server, domain in
+        try await withNames { names, domain in
             let loop = domain.loop
-            let hosts = (0..<NameLookups.maximumForeign).map { "silent\($0).example" }
-            let silent = try await start(hosts, for: .publicOnly, on: domain)
+            let maximum = AddressPolicy.publicOnly.maximumLookups
+            _ = try await start((0..<maximum).map { "silent\($0).example" }, for: .publicOnly, on: domain)
             let apple = try await loop.resolve("good.example", port: 443, within: .seconds(60))
             #expect(apple.count == 1)
             let another = await failure(
-                of: "other.example", for: .publicOnly, within: .seconds(60), on: loop, isolation: domain)
-            #expect(another == .unknownHost("other.example: too many names are being looked up"))
-            for task in silent { #expect(await task.value == .timedOut) }
-            // Nobody waits any more, so there is room again.
-            let again = try await loop.resolve("good2.example", port: 443, for: .publicOnly, within: .seconds(60))
+                of: "good.example", for: .publicOnly, within: .seconds(60), on: loop, isolation: domain)
+            #expect(another == .unknownHost("good.example: too many names are being looked up"))
+            names.giveUp()
+            let again = try await loop.resolve("good.example", port: 443, for: .publicOnly, within: .seconds(60))
             #expect(again.count == 1)
         }
     }
 
     @Test func `a host is looked up once for all who wait for it`() async throws {
-        try await withServer { server, domain in
-            let hosts = Array(repeating: "silent.example", count: 50)
-            let tasks = try await start(hosts, for: .any, on: domain)
-            for task in tasks { #expect(await task.value == .timedOut) }
-            #expect(server.count(of: "silent.example") == 1)
+        try await withNames { names, domain in
+            _ = try await start(Array(repeating: "silent.example", count: 50), for: .any, on: domain)
+            let questions = names.questions
+            #expect(questions == ["silent.example"])
         }
     }
 
     @Test func `the last good addresses serve while a lookup fails`() async throws {
-        try await withServer { server, domain in
+        try await withNames { names, domain in
             let loop = domain.loop
             let first = try await loop.resolve("good.example", port: 443, within: .seconds(60))
-            server.fallSilent()
-            let second = try await loop.resolve("good.example", port: 444, within: .seconds(1))
+            names.isAnswering = false
+            let second = try await loop.resolve("good.example", port: 444, within: .milliseconds(20))
             #expect(first.count == 1 && second.count == 1)
             guard case .ipv4(let address)? = second.first else {
                 Issue.record("no IPv4 address")
                 return
             }
             #expect(UInt16(bigEndian: address.sin_port) == 444)
+        }
+    }
+
+    @Test func `what is no name is not looked up`() async throws {
+        try await withNames { names, domain in
+            for host in ["", "good.example\0.example", "good" + String(repeating: "a", count: 250)] {
+                let error = await failure(of: host, for: .any, within: .seconds(60), on: domain.loop, isolation: domain)
+                guard case .unknownHost? = error else {
+                    Issue.record("\(host.count) bytes: \(String(describing: error))")
+                    return
+                }
+            }
+            let questions = names.questions
+            #expect(questions.isEmpty)
+        }
+    }
+
+    @Test func `the system's names are looked up in this process unless another one does it`() async throws {
+        try await LoopDomain(EventLoop(name: "names")).run { domain in
+            let loop = domain.loop
+            let local = try await loop.resolve("localhost", port: 1, within: .seconds(60))
+            #expect(!local.isEmpty)
+            // RFC 6761 §6.4.
+            let error = await failure(
+                of: "nobody.invalid", for: .any, within: .seconds(60), on: loop, isolation: domain)
+            #expect(error != nil)
         }
     }
 }

@@ -12,7 +12,7 @@ import Tor
 /// What keeps an attacker who has taken over the node's process from taking more: the keys of Apple and Google are in
 /// another process, and this one is confined to the files and system calls that it needs.
 package struct ProcessIsolation: Sendable {
-    /// The process that starts key holders and watches the sandbox.
+    /// The process that starts key holders and resolvers, and watches the sandbox.
     package let supervisor: Supervisor
     /// `nil` with `node.key_holder = false`.
     package let holder: KeyHolder?
@@ -86,11 +86,10 @@ extension FileRules {
             [
                 // Libraries, certificate authorities, time zones, tor's tables.
                 "/usr", "/lib", "/lib64", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/crypto-policies",
-                "/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
-                "/etc/services", "/etc/protocols",
+                "/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf",
                 // Figures of this process, and of the processors.
                 "/proc", "/sys/devices/system/cpu", "/dev/random", "/dev/urandom",
-            ] + Supervisor.SystemFile.allCases.map(\.path)
+            ]
             + ["SSL_CERT_FILE", "OPENSSL_CONF"].compactMap(environment).map(Self.directory)
             + (environment("SSL_CERT_DIR") ?? "").split(separator: ":").map(String.init)
         writable = [configuration.state, "/dev/null"]

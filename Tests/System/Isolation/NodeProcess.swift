@@ -82,6 +82,14 @@ final class NodeProcess {
         }
     }
 
+    /// The node's resolvers, which no file tells from another node's.
+    func resolvers() throws -> [Int32] {
+        try processes("supervisor").flatMap { try Self.children(of: $0) }.map(\.pid).filter { pid in
+            FileManager.default.contents(atPath: "/proc/\(pid)/cmdline")?.split(separator: 0).dropFirst().first
+                .map { String(decoding: $0, as: UTF8.self) } == "resolver"
+        }
+    }
+
     /// The processes whose parent is this one, with their states as in proc(5).
     static func children(of parent: Int32) throws -> [(pid: Int32, state: String)] {
         try FileManager.default.contentsOfDirectory(atPath: "/proc").compactMap { Int32($0) }.compactMap { pid in

@@ -177,7 +177,7 @@ let package = Package(
         .target(
             name: "Simulator",
             dependencies: [
-                "EventLoop", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "CNGHTTP2", "COpenSSL", "CSQLite",
+                "EventLoop", "HTTP1", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "CNGHTTP2", "COpenSSL", "CSQLite",
             ],
             swiftSettings: ours),
         .target(

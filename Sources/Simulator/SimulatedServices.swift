@@ -81,6 +81,8 @@ package actor SimulatedServices {
         let service: FaultyService
         let server: Server
         let asksClients: Bool
+        var protocols: ServedProtocols
+        var certificate = ServedCertificate.good
     }
 
     private let options: Options
@@ -117,12 +119,15 @@ package actor SimulatedServices {
         let clock = { [unowned self] in assumeIsolated { $0.now } }
         var seeds = SplitMix64(seed: options.seed)
 
-        func instance(_ service: any PushService, port: UInt16, asksClients: Bool) throws -> Instance {
+        func instance(
+            _ service: any PushService, port: UInt16, asksClients: Bool, protocols: ServedProtocols = .http2
+        ) throws -> Instance {
             let faulty = FaultyService(service, registry: registry, loop: loop, seed: seeds.next(), now: clock)
             let server = try Server(
                 on: .tcp(host: options.host, port: port == 0 ? try reservations.reserve() : port), loop: loop,
-                tls: try certificates.context(.good, requestsClientCertificate: asksClients), handler: faulty)
-            return Instance(service: faulty, server: server, asksClients: asksClients)
+                tls: try certificates.context(
+                    .good, requestsClientCertificate: asksClients, protocols: protocols), handler: faulty)
+            return Instance(service: faulty, server: server, asksClients: asksClients, protocols: protocols)
         }
         func apns(_ platform: Device.Platform, port: UInt16) throws -> Instance {
             let validator = APNsRequestValidator(
@@ -138,7 +143,8 @@ package actor SimulatedServices {
         let development = try apns(.apnsDevelopment, port: options.ports.development)
         let fcm = try instance(google, port: options.ports.fcm, asksClients: false)
         let webPush = try instance(
-            SimulatedWebPush(registry: registry, now: clock), port: options.ports.webPush, asksClients: false)
+            SimulatedWebPush(registry: registry, now: clock), port: options.ports.webPush, asksClients: false,
+            protocols: .both)
         guard let productionAt = production.server.endpoint, let developmentAt = development.server.endpoint,
             let fcmAt = fcm.server.endpoint, let webPushAt = webPush.server.endpoint
         else { throw SetupError(description: "the simulator is not listening") }
@@ -299,9 +305,23 @@ package actor SimulatedServices {
     /// Changes a service's certificate for new connections.
     /// - Throws: ``SetupError``, or `ListenError` because the listener is reopened.
     package func setCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
-        let instance = try running(platform)
+        try change(platform) { $0.certificate = certificate }
+    }
+
+    /// Changes the protocols that a service speaks on new connections.
+    /// - Throws: ``SetupError``, or `ListenError` because the listener is reopened.
+    package func setProtocols(of platform: Device.Platform, to protocols: ServedProtocols) throws {
+        try change(platform) { $0.protocols = protocols }
+    }
+
+    private func change(_ platform: Device.Platform, _ change: (inout Instance) -> Void) throws {
+        var instance = try running(platform)
         guard let certificates else { return }
-        try instance.server.use(try certificates.context(certificate, requestsClientCertificate: instance.asksClients))
+        change(&instance)
+        instances[platform] = instance
+        try instance.server.use(
+            try certificates.context(
+                instance.certificate, requestsClientCertificate: instance.asksClients, protocols: instance.protocols))
     }
 
     /// Applies a directive.

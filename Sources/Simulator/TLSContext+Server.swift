@@ -9,12 +9,14 @@ extension TLSContext {
     /// - Parameters:
     ///   - clientAuthorities: if given, the server requests a client certificate. The handshake fails if these
     ///     authorities (PEM) did not issue it; a client without a certificate is accepted.
-    ///   - applicationProtocol: the only ALPN protocol accepted.
+    ///   - applicationProtocol: the ALPN protocol that is preferred.
+    ///   - fallback: another one, also for clients without ALPN; `nil` to accept the first one only.
     /// - Throws: ``TLSContext/SetupError``.
     package static func server(
-        identity: CertifiedKey, clientAuthorities: [UInt8]? = nil, applicationProtocol: String
+        identity: CertifiedKey, clientAuthorities: [UInt8]? = nil, applicationProtocol: String,
+        fallback: String? = nil
     ) throws -> TLSContext {
-        let context = try TLSContext(TLS_server_method(), applicationProtocol: applicationProtocol)
+        let context = try TLSContext(TLS_server_method(), applicationProtocol: applicationProtocol, fallback: fallback)
         try context.use(identity)
         if let clientAuthorities {
             try context.trust(clientAuthorities)

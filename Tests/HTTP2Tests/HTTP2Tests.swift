@@ -13,12 +13,12 @@ import Testing
 
 /// Answers each request with a closure and counts requests.
 private final class Handler: RequestHandler {
-    let answer: (ServerRequest, ServerConnection) -> Void
+    let answer: (ServerRequest, any ServedConnection) -> Void
     var requests = 0
 
-    init(_ answer: @escaping (ServerRequest, ServerConnection) -> Void) { self.answer = answer }
+    init(_ answer: @escaping (ServerRequest, any ServedConnection) -> Void) { self.answer = answer }
 
-    func handle(_ request: ServerRequest, on connection: ServerConnection) {
+    func handle(_ request: ServerRequest, on connection: any ServedConnection) {
         requests += 1
         answer(request, connection)
     }
@@ -243,7 +243,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             final class Gauge {
                 var open = 0
                 var most = 0
-                var waiting: [(Int32, ServerConnection)] = []
+                var waiting: [(Int32, any ServedConnection)] = []
             }
             let gauge = Gauge()
             let handler = Handler { request, connection in

@@ -82,7 +82,7 @@ final class FaultyService: RequestHandler {
     var providerTokensSeen: Int { service.providerTokensSeen }
 
     /// Drops a connection, and reports its answers of the last second as lost: they may not have arrived.
-    func abort(_ connection: ServerConnection) {
+    func abort(_ connection: any ServedConnection) {
         for notification in records[ObjectIdentifier(connection)]?.recent.recent(at: .now) ?? [] {
             registry.reportLostAnswer(notification)
         }
@@ -91,7 +91,7 @@ final class FaultyService: RequestHandler {
 
     // MARK: RequestHandler
 
-    func handle(_ request: ServerRequest, on connection: ServerConnection) {
+    func handle(_ request: ServerRequest, on connection: any ServedConnection) {
         requests += 1
         let key = ObjectIdentifier(connection)
         let ordinal = (records[key]?.requests ?? 0) + 1
@@ -107,7 +107,7 @@ final class FaultyService: RequestHandler {
         perform(plan.fate, of: request, on: connection)
     }
 
-    func streamClosed(_ stream: Int32, code: UInt32, on connection: ServerConnection) {
+    func streamClosed(_ stream: Int32, code: UInt32, on connection: any ServedConnection) {
         let key = ObjectIdentifier(connection)
         guard let delivered = records[key]?.outstanding.removeValue(forKey: stream)?.delivered else { return }
         if code == 0 {
@@ -117,7 +117,7 @@ final class FaultyService: RequestHandler {
         }
     }
 
-    func connectionEnded(_ connection: ServerConnection) {
+    func connectionEnded(_ connection: any ServedConnection) {
         guard let record = records.removeValue(forKey: ObjectIdentifier(connection)) else { return }
         if isNetworkFailing {
             for notification in record.recent.recent(at: .now, within: RecentAnswers.longestWindow) {
@@ -136,7 +136,7 @@ final class FaultyService: RequestHandler {
         return path.elementsEqual(tokenPath.utf8)
     }
 
-    private func perform(_ fate: FaultPlan.Fate, of request: ServerRequest, on connection: ServerConnection) {
+    private func perform(_ fate: FaultPlan.Fate, of request: ServerRequest, on connection: any ServedConnection) {
         switch fate {
         case .answered(let time):
             switch decision(on: request) {
@@ -172,7 +172,7 @@ final class FaultyService: RequestHandler {
         return meter.decide(on: device, at: .now)
     }
 
-    private func process(_ request: ServerRequest, on connection: ServerConnection) -> PushAnswer {
+    private func process(_ request: ServerRequest, on connection: any ServedConnection) -> PushAnswer {
         var answer = service.answer(request, clientName: connection.clientCommonName)
         answer.delivered?.stream = request.stream
         if let delivered = answer.delivered {
@@ -183,12 +183,12 @@ final class FaultyService: RequestHandler {
         return answer
     }
 
-    private func processUnanswered(_ request: ServerRequest, on connection: ServerConnection) {
+    private func processUnanswered(_ request: ServerRequest, on connection: any ServedConnection) {
         if let delivered = process(request, on: connection).delivered { registry.reportLostAnswer(delivered) }
     }
 
     private func respond(
-        to stream: Int32, _ answer: PushAnswer, after time: Duration, on connection: ServerConnection
+        to stream: Int32, _ answer: PushAnswer, after time: Duration, on connection: any ServedConnection
     ) {
         let delivered = registry.reportsLoss ? answer.delivered : nil
         var timer: Timer?
@@ -206,7 +206,7 @@ final class FaultyService: RequestHandler {
         if timer == nil { send(answer.response, to: stream, on: connection) }
     }
 
-    private func send(_ response: Response, to stream: Int32, on connection: ServerConnection) {
+    private func send(_ response: Response, to stream: Int32, on connection: any ServedConnection) {
         var response = response
         response.headers.append("date", HTTPDate.text(now() &+ faults.dateSkew))
         connection.respond(to: stream, response)

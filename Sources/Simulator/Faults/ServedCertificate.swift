@@ -15,6 +15,16 @@ package enum ServedCertificate: String, Sendable, CaseIterable {
     case otherName = "other-name"
 }
 
+/// The protocols that a simulated push service speaks.
+package enum ServedProtocols: Sendable {
+    /// HTTP/2 only, as Apple and Google.
+    case http2
+    /// HTTP/1.1 only, as many push servers that people run themselves.
+    case http1
+    /// HTTP/2 if the client speaks it.
+    case both
+}
+
 /// Issues the certificates of the simulated push services.
 struct ServerCertificates {
     let authority: CertificateAuthority
@@ -24,8 +34,12 @@ struct ServerCertificates {
     let validFor: Int
 
     /// Returns a server-side TLS context with a new certificate.
-    /// - Parameter requestsClientCertificate: whether the server requests a client certificate of the authority.
-    func context(_ certificate: ServedCertificate, requestsClientCertificate: Bool) throws -> TLSContext {
+    /// - Parameters:
+    ///   - requestsClientCertificate: whether the server requests a client certificate of the authority.
+    ///   - protocols: the ALPN protocols that the server speaks.
+    func context(
+        _ certificate: ServedCertificate, requestsClientCertificate: Bool, protocols: ServedProtocols
+    ) throws -> TLSContext {
         let issuer = certificate == .untrusted ? CertificateAuthority(name: "Unknown authority") : authority
         let identity = issuer.issue(
             subject: "simulated push services",
@@ -33,6 +47,7 @@ struct ServerCertificates {
             validFor: certificate == .expired ? -60 : validFor)
         return try TLSContext.server(
             identity: identity, clientAuthorities: requestsClientCertificate ? authority.pem : nil,
-            applicationProtocol: "h2")
+            applicationProtocol: protocols == .http1 ? "http/1.1" : "h2",
+            fallback: protocols == .http2 ? nil : "http/1.1")
     }
 }

@@ -16,22 +16,51 @@ package struct ServerRequest: Sendable, Redacted {
     package let isTooLarge: Bool
 }
 
+/// The server's side of one connection.
+package protocol ServedConnection: AnyObject {
+    /// The common name of the client's certificate; `nil` if the client sent none.
+    var clientCommonName: String? { get }
+    /// The newest stream that the client has opened; 0 if there is none yet.
+    var newestStream: Int32 { get }
+    /// Whether GOAWAY has been sent or queued.
+    var isGoingAway: Bool { get }
+    /// Whether the connection has ended.
+    var isOver: Bool { get }
+    /// Answers a request.
+    /// - Returns: false if the client has cancelled the request or the connection has ended.
+    @discardableResult func respond(to stream: Int32, _ response: Response) -> Bool
+    /// Resets a request without an answer (RST_STREAM); does nothing if the client has cancelled it.
+    /// - Parameter code: an error code of RFC 9113 §7.
+    func reset(_ stream: Int32, code: UInt32)
+    /// Sends GOAWAY: requests up to `lastStream` are still handled, later ones are dropped without processing, and the
+    /// connection closes when all are answered. Further calls have no effect.
+    /// - Parameter lastStream: not below the stream of a processed request; otherwise GOAWAY would be wrong.
+    func goAway(lastStream: Int32)
+    /// Sends new SETTINGS with this MAX_CONCURRENT_STREAMS.
+    func set(concurrentStreams: UInt32)
+    /// Turns the connection into a black hole: from the end of this turn of the loop, it writes nothing and drops all
+    /// received bytes.
+    func swallow()
+    /// Drops the connection: no GOAWAY, no TLS close_notify, and unsent data is lost.
+    func close()
+}
+
 /// Answers a server's requests. Called on the server's loop.
 package protocol RequestHandler: AnyObject {
-    /// Handles a complete request; the answer goes to ``ServerConnection/respond(to:_:)``, at once or later.
-    func handle(_ request: ServerRequest, on connection: ServerConnection)
+    /// Handles a complete request; the answer goes to ``ServedConnection/respond(to:_:)``, at once or later.
+    func handle(_ request: ServerRequest, on connection: any ServedConnection)
     /// Called when a stream is closed: with code 0 (NO_ERROR) its answer is on its way, with any other code it is lost.
-    func streamClosed(_ stream: Int32, code: UInt32, on connection: ServerConnection)
+    func streamClosed(_ stream: Int32, code: UInt32, on connection: any ServedConnection)
     /// Called once, when the connection delivers no more requests and accepts no more answers.
-    func connectionEnded(_ connection: ServerConnection)
+    func connectionEnded(_ connection: any ServedConnection)
 }
 
 extension RequestHandler {
-    package func streamClosed(_ stream: Int32, code: UInt32, on connection: ServerConnection) {}
-    package func connectionEnded(_ connection: ServerConnection) {}
+    package func streamClosed(_ stream: Int32, code: UInt32, on connection: any ServedConnection) {}
+    package func connectionEnded(_ connection: any ServedConnection) {}
 }
 
-/// An HTTP/2 server, the base of the simulated push services.
+/// A server of HTTP/2, and of HTTP/1.1 if its TLS context takes that, the base of the simulated push services.
 package final class Server {
     /// The limits of a server.
     package struct Limits: Sendable {
@@ -56,7 +85,9 @@ package final class Server {
     private var isSwallowing = false
     private var listener: Listener?
     /// The connections by number, so that they are always called in the same order.
-    private var connections: [Int: ServerConnection] = [:]
+    private var connections: [Int: any ServedConnection] = [:]
+    /// Connections in their TLS handshake.
+    private var probes: [Int: ProtocolProbe] = [:]
     private var blackHoles: [Int: DiscardHandler] = [:]
     /// Number of TCP connections accepted so far.
     package private(set) var accepted = 0
@@ -80,10 +111,10 @@ package final class Server {
     /// Number of open connections.
     package var openConnections: Int { connections.values.count { !$0.isOver } + blackHoles.count }
 
-    private var inOrder: [ServerConnection] { connections.sorted { $0.key < $1.key }.map(\.value) }
+    private var inOrder: [any ServedConnection] { connections.sorted { $0.key < $1.key }.map(\.value) }
 
-    /// Calls `body` with each open HTTP/2 connection.
-    package func forEachConnection(_ body: (ServerConnection) -> Void) {
+    /// Calls `body` with each open connection.
+    package func forEachConnection(_ body: (any ServedConnection) -> Void) {
         for connection in inOrder where !connection.isOver { body(connection) }
     }
 
@@ -92,6 +123,7 @@ package final class Server {
         listener = nil
         for connection in inOrder { connection.close() }
         connections = [:]
+        probes = [:]
         blackHoles = [:]
     }
 
@@ -144,9 +176,20 @@ package final class Server {
         if isSwallowing {
             blackHoles[number] = DiscardHandler(stream) { [weak self] _ in self?.blackHoles[number] = nil }
         } else {
-            connections[number] = ServerConnection(stream, limits: limits, handler: handler) { [weak self] _ in
-                self?.connections[number] = nil
+            probes[number] = ProtocolProbe(stream) { [unowned self] in
+                probes[number] = nil
+                serve(stream, number, speaksHTTP2: $0)
+            } ended: { [weak self] in
+                self?.probes[number] = nil
             }
         }
+    }
+
+    private func serve(_ stream: ByteStream, _ number: Int, speaksHTTP2: Bool) {
+        let ended: (any ServedConnection) -> Void = { [weak self] _ in self?.connections[number] = nil }
+        connections[number] =
+            speaksHTTP2
+            ? ServerConnection(stream, limits: limits, handler: handler, ended: ended)
+            : HTTP1ServerConnection(stream, limits: limits, handler: handler, ended: ended)
     }
 }

@@ -6,7 +6,7 @@ import EventLoop
 import HTTP2
 
 /// The server's side of one HTTP/2 connection.
-package final class ServerConnection: SessionHandler, TurnEndHandler {
+package final class ServerConnection: SessionHandler, ServedConnection, TurnEndHandler {
     private struct Slot {
         var headers = HeaderBlock()
         var body: [UInt8] = []
@@ -19,7 +19,7 @@ package final class ServerConnection: SessionHandler, TurnEndHandler {
     private static let largestHeaders = 16 * 1024
     private let limits: Server.Limits
     private let handler: any RequestHandler
-    private let ended: (ServerConnection) -> Void
+    private let ended: (any ServedConnection) -> Void
     private var session: Session!
     private var slots: [Slot] = []
     private var free: [Int] = []
@@ -29,15 +29,13 @@ package final class ServerConnection: SessionHandler, TurnEndHandler {
     /// Whether the handler has been notified of the end of this connection and receives no further calls.
     private var isDetached = false
     private var lastStream = Int32.max
-    /// The newest stream that the client has opened; 0 if there is none yet.
     package private(set) var newestStream: Int32 = 0
-    /// Whether the connection has ended.
     package private(set) var isOver = false
 
     /// - Parameter ended: called once the connection may be released, unless the server releases it first.
     init(
         _ stream: ByteStream, limits: Server.Limits, handler: any RequestHandler,
-        ended: @escaping (ServerConnection) -> Void
+        ended: @escaping (any ServedConnection) -> Void
     ) {
         self.limits = limits
         self.handler = handler
@@ -48,20 +46,19 @@ package final class ServerConnection: SessionHandler, TurnEndHandler {
 
     deinit { session.stream.close() }
 
-    /// The common name of the client's certificate; `nil` if the client sent none.
-    package var clientCommonName: String? {
-        guard let certificate = session.stream.ssl.flatMap({ SSL_get1_peer_certificate($0) }) else { return nil }
+    package var clientCommonName: String? { Self.clientCommonName(of: session.stream) }
+
+    /// The common name of the certificate of a stream's client; `nil` if the client sent none.
+    static func clientCommonName(of stream: ByteStream) -> String? {
+        guard let certificate = stream.ssl.flatMap({ SSL_get1_peer_certificate($0) }) else { return nil }
         defer { X509_free(certificate) }
         return subjectEntry(NID_commonName, of: certificate)
     }
 
-    /// Whether GOAWAY has been sent or queued.
     package var isGoingAway: Bool { lastStream != .max }
 
     // MARK: Answers
 
-    /// Answers a request.
-    /// - Returns: false if the client has cancelled the request or the connection has ended.
     @discardableResult
     package func respond(to stream: Int32, _ response: Response) -> Bool {
         guard !isDetached, let slot = slotOfStream[stream] else { return false }
@@ -73,8 +70,6 @@ package final class ServerConnection: SessionHandler, TurnEndHandler {
         return true
     }
 
-    /// Resets a request without an answer (RST_STREAM); does nothing if the client has cancelled it.
-    /// - Parameter code: an error code of RFC 9113 §7.
     package func reset(_ stream: Int32, code: UInt32) {
         guard !isDetached, slotOfStream[stream] != nil else { return }
         session.reset(stream, code: code)
@@ -82,30 +77,23 @@ package final class ServerConnection: SessionHandler, TurnEndHandler {
 
     // MARK: The connection
 
-    /// Sends GOAWAY: requests up to `lastStream` are still handled, later ones are dropped without processing, and the
-    /// connection closes when all are answered. Further calls have no effect.
-    /// - Parameter lastStream: not below the stream of a processed request; otherwise GOAWAY would be wrong.
     package func goAway(lastStream: Int32) {
         guard !isDetached, !isGoingAway else { return }
         self.lastStream = lastStream
         session.goAway(lastStream: lastStream)
     }
 
-    /// Sends new SETTINGS with this MAX_CONCURRENT_STREAMS.
     package func set(concurrentStreams: UInt32) {
         guard !isDetached else { return }
         session.set(concurrentStreams: concurrentStreams)
     }
 
-    /// Turns the connection into a black hole: from the end of this turn of the loop, it writes nothing and drops all
-    /// received bytes.
     package func swallow() {
         guard !isDetached else { return }
         detachHandler()
         blackHole = DiscardHandler(session.stream) { [unowned self] _ in sessionEnded("swallowed") }
     }
 
-    /// Drops the connection: no GOAWAY, no TLS close_notify, and unsent data is lost.
     package func close() {
         guard !isOver else { return }
         isOver = true

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import Foundation
 import Simulator
+import Synchronization
 import TNP
 import TestSupport
 import Testing
@@ -32,9 +34,13 @@ import Tor
             priority: .conservePower, collapseID: Array("trade".utf8)[...], format: .pipe)
     }
 
-    @Test func `a phone opens what its push server delivers, over HTTP/2`() async throws {
+    @Test(arguments: [ServedProtocols.http2, .http1, .both])
+    func `a phone opens what its push server delivers, over HTTP/2 and HTTP/1.1`(_ protocols: ServedProtocols)
+        async throws
+    {
         let stage = Stage()
         let endpoints = try await stage.start()
+        try await stage.services.setProtocols(of: .webPush, to: protocols)
         let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5")
         await stage.services.register(phone)
         let client = stage.client()
@@ -53,9 +59,11 @@ import Tor
         await stage.end()
     }
 
-    @Test func `a push server's answers have the outcomes of the table`() async throws {
+    @Test(arguments: [ServedProtocols.http2, .http1])
+    func `a push server's answers have the outcomes of the table`(_ protocols: ServedProtocols) async throws {
         let stage = Stage()
         let endpoints = try await stage.start()
+        try await stage.services.setProtocols(of: .webPush, to: protocols)
         let client = stage.client()
         func outcome(_ state: Device.State?) async throws -> Outcome {
             let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone 5")
@@ -71,6 +79,51 @@ import Tor
         let busy = try await outcome(.answers(status: 429, reason: "", retryAfter: 900))
         #expect(busy.kind == .retry && busy.reason == .providerThrottles && busy.retryAfter == 900_000)
         #expect(try await outcome(.answers(status: 307, reason: "", retryAfter: nil)).reason == .badDeviceToken)
+        await client.close()
+        await stage.end()
+    }
+
+    @Test func `a push server that fails over HTTP/1.1 gets each notification, and twice only if its answer was lost`()
+        async throws
+    {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        try await stage.services.setProtocols(of: .webPush, to: .http1)
+        var faults = Faults()
+        faults.goAwayEvery = 4
+        faults.resetPerMille = 100
+        faults.closePerMille = 100
+        faults.errors = [Faults.ErrorAnswer(perMille: 100, status: 503, retryAfter: 1)]
+        try await stage.services.set(faults, on: .webPush)
+        let lost = Mutex<[String]>([])
+        await stage.services.observeLostAnswers { notification in lost.withLock { $0.append(notification.encrypted) } }
+        let client = stage.client()
+        var envelopes: [Envelope] = []
+        for number in 0..<16 {
+            let phone = Phone.withWebPush(at: endpoints.webPush, model: "Fairphone \(number)")
+            await stage.services.register(phone)
+            envelopes.append(try envelope(to: phone.pairing))
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for envelope in envelopes {
+                group.addTask {
+                    var outcome = try await client.submit(envelope, timeout: .seconds(60))
+                    while outcome.kind == .retry {
+                        try await Task.sleep(for: .milliseconds(100))
+                        outcome = try await client.submit(envelope, timeout: .seconds(60))
+                    }
+                    #expect(outcome.kind == .delivered, "\(outcome)")
+                }
+            }
+            try await group.waitForAll()
+        }
+        let sent = envelopes.map { String(decoding: Base64.encode(Array($0.ciphertext)), as: UTF8.self) }
+        let received = await stage.services.received.map(\.encrypted)
+        let lostAnswers = lost.withLock(\.self)
+        for message in sent {
+            let (rings, losses) = (received.count { $0 == message }, lostAnswers.count { $0 == message })
+            #expect((1...1 + losses).contains(rings))
+        }
         await client.close()
         await stage.end()
     }

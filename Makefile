@@ -185,6 +185,7 @@ test-quick-sanitized: packages .build-tsan/mutexes.so
 	$(TSAN) BUILD=.build-tsan Tests/run --group sockets
 
 lint: swift
+	$(call install,lua-check)
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests
 	@bare=$$(grep -rL --include='*.swift' --include='*.h' --include=module.modulemap --include='*.py' --include='*.sh' \
 	  --include='*.java' --include=pom.xml --include=pyproject.toml 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests Clients --exclude-dir=target); \
@@ -192,6 +193,7 @@ lint: swift
 	python3 Tests/Lint/rooms.py
 	python3 Tests/Lint/groups.py
 	python3 Tests/Simulation/mutate.py --list >/dev/null
+	luacheck --quiet --std lua51 --read-globals redis library --max-line-length 120 Sources/Cluster/functions.lua
 
 format: swift
 	$(SWIFT) format --in-place --recursive Package.swift Sources Tests

@@ -89,7 +89,7 @@ let package = Package(
             swiftSettings: ours),
         .target(
             name: "Cluster", dependencies: ["Admission", "Redis", "EventLoop", "TNP", "Cryptography", "Time"],
-            swiftSettings: ours),
+            resources: [.embedInCode("functions.lua")], swiftSettings: ours),
         .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(

@@ -12,11 +12,12 @@ package enum AddressPolicy: Sendable, Hashable, CaseIterable {
     /// machine, of private networks, link-local, multicast or reserved, also where IPv6 embeds an IPv4 address.
     case publicOnly
 
-    /// How many names are looked up at a time, in a thread each. A silent name takes a place until the system gives it up.
+    /// How many names are looked up at a time, in a thread each. A name whose name servers do not answer takes a place until
+    /// the system gives it up. All together are two questions each, fewer than the 150 that dnsmasq forwards at a time.
     var maximumLookups: Int {
         switch self {
         case .any: 32
-        case .publicOnly: 96
+        case .publicOnly: 40
         }
     }
 

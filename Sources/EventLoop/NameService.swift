@@ -31,6 +31,9 @@ package enum SystemNames {
     /// How many names a process looks up at a time.
     package static let maximumLookups = AddressPolicy.allCases.map(\.maximumLookups).reduce(0, +)
 
+    /// `EAI_NODATA` of <netdb.h>, which Swift's Glibc does not import: the name exists, without an address.
+    private static let noData: Int32 = -5
+
     /// Looks a host up in a thread of its own, which lives until the system has an answer: there is no way to cancel a
     /// lookup, and some take minutes.
     /// - Parameter result: receives the answer in that thread.
@@ -72,7 +75,8 @@ package enum SystemNames {
         guard code == 0 else {
             let reason = code == EAI_SYSTEM ? strerror(errno) : UnsafeMutablePointer(mutating: gai_strerror(code))
             return .failure(
-                reason.map { String(cString: $0) } ?? "error \(code)", isUnknown: code == EAI_NONAME)
+                reason.map { String(cString: $0) } ?? "error \(code)",
+                isUnknown: code == EAI_NONAME || code == noData)
         }
         defer { freeaddrinfo(list) }
         var addresses: [HostAddress] = []

@@ -26,7 +26,7 @@ struct NameTable {
     static let (maximumRemembered, longestMemory) = (256, Duration.seconds(24 * 3600))
 
     private let maximum: Int
-    /// The callers of each name that is being looked up; nobody may be left.
+    /// The callers of each name that is being looked up; possibly none.
     private var callers: [String: [UInt64]] = [:]
     /// How many callers wait.
     private(set) var callerCount = 0

@@ -7,12 +7,14 @@ import Time
 /// The node's side of its resolver. Starts another one when the files of the system's name service have changed, when one
 /// has ended, and when one hangs. Loop only.
 package final class NodeResolver: NameService {
-    /// The system gives a name up before: 7 names with search domains, each asked twice of 3 name servers.
-    private static let longestLookup = Duration.seconds(300)
+    /// How long a lookup may take. The system asks each name server twice, for 5 seconds, unless resolv.conf says more.
+    private static let longestLookup = Duration.seconds(60)
+    /// How many answers are read before others have their turn: the resolver reads strangers' bytes, and is not trusted.
+    private static let mostAnswers = 128
 
     private struct Lookup {
         let host: String
-        let start: MonotonicTime
+        let end: MonotonicTime
         let result: (NameAnswer) -> Void
     }
 
@@ -29,6 +31,8 @@ package final class NodeResolver: NameService {
     private var connection: Connection?
     private var lookups: [UInt64: Lookup] = [:]
     private var lastNumber: UInt64 = 0
+    /// Fewer than the supervisor allows: it would refuse another resolver, and the present one would be lost.
+    private var starts = UseLimit(burst: 8, perSecond: 0.1)
 
     package init(_ supervisor: Supervisor, on loop: EventLoop) {
         self.supervisor = supervisor
@@ -38,35 +42,52 @@ package final class NodeResolver: NameService {
     package func lookUp(_ host: String, _ result: @escaping (NameAnswer) -> Void) {
         let now = MonotonicTime.now
         lastNumber += 1
-        let isHanging = lookups.values.contains { now - $0.start > Self.longestLookup }
-        lookups[lastNumber] = Lookup(host: host, start: now, result: result)
-        if let connection, connection.files == Self.files, !isHanging {
-            send(lastNumber, to: connection.socket)
-        } else {
-            restart(at: now)
+        lookups[lastNumber] = Lookup(host: host, end: now + Self.longestLookup, result: result)
+        if !restartIfNeeded(at: now), let connection { send(lastNumber, to: connection.socket) }
+    }
+
+    /// Ends lookups that take too long, and notices that the files have changed while some wait. Call this once a second.
+    package func secondPassed(at now: MonotonicTime) {
+        let late = lookups.filter { $0.value.end <= now }.keys.sorted()
+        for number in late { answer(number, .failure("no answer in time", isUnknown: false)) }
+        if !lookups.isEmpty {
+            _ = restartIfNeeded(at: now, isHanging: !late.isEmpty)
+        } else if !late.isEmpty {
+            connection = nil
         }
+    }
+
+    /// Ends the resolver; what waits fails.
+    package func end() {
+        connection = nil
+        fail("the node stops")
     }
 
     private static var files: [FileVersion?] { FileRules.nameServiceFiles.map { FileVersion(of: $0) } }
 
-    /// Starts another resolver, and asks it for all that the present one has not answered.
-    private func restart(at now: MonotonicTime) {
-        connection = nil
+    /// Starts another resolver if there is none, or if the files have changed, and asks it for all that waits.
+    /// - Parameter isHanging: whether threads of the present one take the places of other lookups.
+    /// - Returns: whether all that waits has been asked for, or has failed.
+    private func restartIfNeeded(at now: MonotonicTime, isHanging: Bool = false) -> Bool {
         // Before it opens them, so that a change in between is noticed.
         let files = Self.files
+        if let connection, connection.files == files, !isHanging { return false }
+        guard starts.take(at: now) else {
+            if connection != nil { return false }
+            fail("the node's resolver ends too often")
+            return true
+        }
         do throws(LocalSocket.Failure) {
             let socket = try supervisor.startResolver()
             connection = Connection(
                 socket: socket,
                 reader: ReadableDescriptor(socket.descriptor, on: loop) { [unowned self] in receive(from: socket) },
                 files: files)
-            for (number, lookup) in lookups {
-                lookups[number] = Lookup(host: lookup.host, start: now, result: lookup.result)
-                send(number, to: socket)
-            }
+            for number in lookups.keys.sorted() { send(number, to: socket) }
         } catch {
             fail("the node's resolver cannot be started")
         }
+        return true
     }
 
     private func send(_ number: UInt64, to socket: LocalSocket) {
@@ -81,9 +102,12 @@ package final class NodeResolver: NameService {
 
     private func receive(from socket: LocalSocket) {
         do throws(LocalSocket.Failure) {
-            while let (bytes, passed) = try socket.receive(atMost: ResolverAnswer.largest + 1) {
-                if let passed { LocalSocket(owning: passed).end() }
-                guard let message = ResolverAnswer(decoding: bytes) else { continue }
+            for _ in 0..<Self.mostAnswers {
+                guard let (bytes, passed) = try socket.receive(atMost: ResolverAnswer.largest + 1) else { return }
+                if let passed { _ = LocalSocket(owning: passed) }
+                guard passed == nil, let message = ResolverAnswer(decoding: bytes) else {
+                    throw LocalSocket.Failure.malformed
+                }
                 answer(message.number, message.answer)
             }
         } catch {

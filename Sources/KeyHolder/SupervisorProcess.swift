@@ -33,8 +33,8 @@ package enum SupervisorProcess {
     /// The most reports that wait for the node.
     static let mostReports = 1000
     private static let connection: Int32 = 3
-    /// The most key holders, and the most resolvers, at a time: two during a reload or a change.
-    private static let mostOfAKind = 4
+    /// The most key holders at a time: two during a reload.
+    private static let mostHolders = 4
     /// A call that is refused again is logged again after this time.
     private static let logInterval = Duration.seconds(60)
     private static let mostLogged = 100
@@ -46,6 +46,8 @@ package enum SupervisorProcess {
         let kind: Kind
         let process: pid_t
         let descriptor: Int32
+        /// Whether the supervisor has ended it.
+        var isReplaced = false
     }
 
     /// - Parameters:
@@ -83,7 +85,7 @@ package enum SupervisorProcess {
                 children.removeAll { $0.process == child.process }
                 switch child.kind {
                 case .holder: send([ReportKind.holderEnded.rawValue] + Array(text.utf8), to: socket)
-                case .resolver where isRegular: break
+                case .resolver where isRegular || child.isReplaced: break
                 case .resolver: send([ReportKind.resolverEnded.rawValue] + Array(text.utf8), to: socket)
                 }
             }
@@ -110,17 +112,17 @@ package enum SupervisorProcess {
                 guard let (bytes, passed) = try socket.receive(atMost: largestMessage) else { continue }
                 switch (Command(rawValue: bytes[0]), passed) {
                 case (.startHolder, let passed?):
-                    if children.count(where: { $0.kind == .holder }) < mostOfAKind, holderStarts.take(at: .now),
+                    if children.count(where: { $0.kind == .holder }) < mostHolders, holderStarts.take(at: .now),
                         let holder = start(.holder, ["key-holder", file], [passed, memory])
                     {
                         children.append(holder)
                     }
                     close(passed)
                 case (.startResolver, let passed?):
-                    if children.count(where: { $0.kind == .resolver }) < mostOfAKind, resolverStarts.take(at: .now),
-                        let resolver = start(.resolver, ["resolver"], [passed])
-                    {
-                        children.append(resolver)
+                    if resolverStarts.take(at: .now) {
+                        // It takes the place of the one before, which may hang.
+                        endResolvers(&children)
+                        if let resolver = start(.resolver, ["resolver"], [passed]) { children.append(resolver) }
                     }
                     close(passed)
                 // Once, before the node reads anything of strangers.
@@ -131,6 +133,7 @@ package enum SupervisorProcess {
                 }
             } catch {
                 // The node has ended.
+                endResolvers(&children)
                 _exit(0)
             }
         }
@@ -145,6 +148,13 @@ package enum SupervisorProcess {
         let count = read(file, &bytes, bytes.count)
         // Without the line feed at the end.
         return String(decoding: bytes.prefix(max(0, count - 1)), as: UTF8.self)
+    }
+
+    private static func endResolvers(_ children: inout [Child]) {
+        for index in children.indices where children[index].kind == .resolver {
+            kill(children[index].process, SIGKILL)
+            children[index].isReplaced = true
+        }
     }
 
     private static func start(_ kind: Child.Kind, _ arguments: [String], _ passed: [Int32]) -> Child? {

@@ -25,6 +25,8 @@ final class NodeParts: DispatchObserver {
 
     private(set) var configuration: Configuration
     let isolation: ProcessIsolation?
+    /// Looks names up for this process; `nil` if it does so itself.
+    private let resolver: NodeResolver?
     private let directory: StateDirectory
     private let loop: EventLoop
     private let whenReachable: (@Sendable (OnionAddress) -> Void)?
@@ -66,7 +68,8 @@ final class NodeParts: DispatchObserver {
     ) throws {
         self.configuration = configuration
         self.isolation = isolation
-        if let isolation { loop.nameService = NodeResolver(isolation.supervisor, on: loop) }
+        resolver = isolation.map { NodeResolver($0.supervisor, on: loop) }
+        if let resolver { loop.nameService = resolver }
         isolation?.holder?.loop = loop
         self.directory = directory
         self.loop = loop
@@ -420,6 +423,7 @@ final class NodeParts: DispatchObserver {
             metrics.show(cluster.engine.status)
         }
         if let isolation { isolationChanged(isolation) }
+        resolver?.secondPassed(at: .now)
         if providers.filesHaveChanged(at: .now) { reload(.credentials) }
         warnOfExpiry()
     }
@@ -481,6 +485,7 @@ final class NodeParts: DispatchObserver {
         await standing.close(savingChangesOf: intake)
         await cluster?.stop()
         await tor?.stop()
+        resolver?.end()
         admin?.close()
         admin = nil
     }

@@ -65,6 +65,8 @@ final class HTTP1ServerConnection: ServedConnection, HTTPConnection.Delegate, Tu
         guard !isDetached else { return }
         detachHandler()
         blackHole = DiscardHandler(stream) { [unowned self] _ in close() }
+        // A request without an answer has paused it.
+        stream.resumeReading()
     }
 
     func close() {
@@ -111,6 +113,8 @@ final class HTTP1ServerConnection: ServedConnection, HTTPConnection.Delegate, Tu
 final class ProtocolProbe: ByteStreamHandler {
     private let decided: (_ speaksHTTP2: Bool) -> Void
     private let ended: () -> Void
+    /// The stream, until it has another handler.
+    private var stream: ByteStream?
 
     /// - Parameters:
     ///   - decided: makes the stream's handler.
@@ -118,10 +122,16 @@ final class ProtocolProbe: ByteStreamHandler {
     init(_ stream: ByteStream, decided: @escaping (_ speaksHTTP2: Bool) -> Void, ended: @escaping () -> Void) {
         self.decided = decided
         self.ended = ended
+        self.stream = stream
         stream.handler = self
     }
 
-    func streamDrained(_ stream: ByteStream) { decided(stream.applicationProtocol == "h2") }
+    deinit { stream?.close() }
+
+    func streamDrained(_ stream: ByteStream) {
+        self.stream = nil
+        decided(stream.applicationProtocol == "h2")
+    }
 
     func stream(_ stream: ByteStream, received bytes: RawSpan) {}
 

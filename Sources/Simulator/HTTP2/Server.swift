@@ -109,7 +109,7 @@ package final class Server {
     package var endpoint: Endpoint? { listener?.endpoint }
 
     /// Number of open connections.
-    package var openConnections: Int { connections.values.count { !$0.isOver } + blackHoles.count }
+    package var openConnections: Int { connections.values.count { !$0.isOver } + probes.count + blackHoles.count }
 
     private var inOrder: [any ServedConnection] { connections.sorted { $0.key < $1.key }.map(\.value) }
 
@@ -147,13 +147,16 @@ package final class Server {
         try reopen()
     }
 
-    /// Starts or stops swallowing: connections read and drop all bytes and write nothing, new ones even before TLS.
+    /// Starts or stops swallowing: connections in their TLS handshake are dropped, others read and drop all bytes and write nothing, new ones even before TLS.
     /// After a stop, only connections that are opened from then on are served.
     /// - Throws: ``ListenError``, because the listener is reopened.
     package func set(isSwallowing: Bool) throws(ListenError) {
         guard isSwallowing != self.isSwallowing else { return }
         self.isSwallowing = isSwallowing
-        if isSwallowing { forEachConnection { $0.swallow() } }
+        if isSwallowing {
+            forEachConnection { $0.swallow() }
+            probes = [:]
+        }
         try reopen()
     }
 

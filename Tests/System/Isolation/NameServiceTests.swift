@@ -35,6 +35,7 @@ import Tor
                 "closed first name server": "192.0.2.2", "scoped name server": "192.0.2.2",
                 "failing search domain": "192.0.2.2", "second search domain": "192.0.2.2",
                 "answer over TCP": "192.0.2.3", "unknown name": "unknown Name or service not known",
+                "name without an address": "unknown No address associated with hostname",
                 "failing name": "failure Temporary failure in name resolution",
             ], "\(text)")
     }
@@ -85,8 +86,12 @@ import Tor
         try await node.waitForLog("the node's resolver has ended")
         let first = try await ringInVain("second")
         #expect(first != lost)
+        // One that hangs does not keep a name that is being looked up from the new files.
+        try #require(kill(first, SIGSTOP) == 0)
+        async let outcome = ring("known")
+        try await Task.sleep(for: .milliseconds(100))
         try replace("hosts", with: "127.0.0.1 localhost\n", on: stage)
-        #expect(try await ring("known") == .delivered)
+        #expect(try await outcome == .delivered)
         try await node.wait("another resolver has taken its place") {
             let present = try node.resolvers()
             return present.count == 1 && present[0] != first

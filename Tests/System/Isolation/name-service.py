@@ -46,7 +46,7 @@ def name_server(address, family=socket.AF_INET, answers=None):
             flags |= 3
         elif found.startswith("too long") and not is_stream:
             flags |= 0x0200
-        elif kind == 1:
+        elif kind == 1 and found != "no address":
             records = struct.pack(">HHHIH", 0xC00C, 1, 1, 60, 4) + socket.inet_aton(found.split()[-1])
         head = question[:2] + struct.pack(">HHHHH", flags, 1, 1 if records else 0, 0, 0)
         return head + question[12:at + 5] + records
@@ -114,7 +114,7 @@ run("mount", "--bind", f"{DIRECTORY}/etc", "/etc")
 write("nsswitch.conf", "hosts: files dns\n")
 write("hosts", "192.0.2.1 in-the-file.example\n")
 
-GOOD = {"fails.example": "servfail", "long.example": "too long 192.0.2.3", "good.example": "192.0.2.2"}
+GOOD = {"empty.example": "no address", "fails.example": "servfail", "long.example": "too long 192.0.2.3", "good.example": "192.0.2.2"}
 name_server(("127.0.0.2", 53), answers=GOOD)
 name_server(("127.0.0.3", 53))
 name_server(("fe80::7", 53, 0, socket.if_nametoindex("lo")), socket.AF_INET6, GOOD)
@@ -129,6 +129,7 @@ SETUPS = [
     ("second search domain", "nameserver 127.0.0.2\nsearch nothing.example good.example\n", "push"),
     ("answer over TCP", "nameserver 127.0.0.2\n", "push.long.example"),
     ("unknown name", "nameserver 127.0.0.2\n", "nobody.example"),
+    ("name without an address", "nameserver 127.0.0.2\n", "push.empty.example"),
     ("failing name", "nameserver 127.0.0.2\n", "push.fails.example"),
 ]
 for title, settings, name in SETUPS:

@@ -187,7 +187,7 @@ test-quick-sanitized: packages .build-tsan/mutexes.so
 lint: swift
 	$(call install,lua-check)
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests
-	@bare=$$(grep -rL --include='*.swift' --include='*.h' --include=module.modulemap --include='*.py' --include='*.sh' \
+	@bare=$$(grep -rL --include='*.swift' --include='*.h' --include='*.lua' --include=module.modulemap --include='*.py' --include='*.sh' \
 	  --include='*.java' --include=pom.xml --include=pyproject.toml 'SPDX-License-Identifier: Apache-2.0' Package.swift Sources Tests Clients --exclude-dir=target); \
 	  [ -z "$$bare" ] || { echo "these files lack the line 'SPDX-License-Identifier: Apache-2.0':"; echo "$$bare"; exit 1; }
 	python3 Tests/Lint/rooms.py

@@ -2,8 +2,8 @@
 
 import Glibc
 
-/// Which addresses a dial may connect to, after it has resolved the host's name: a name that a stranger chose may lead
-/// anywhere, and to another address with each lookup. A proxy resolves names itself, so that the policy says nothing
+/// Which addresses a dial may connect to, after it has resolved the host's name, and whose names hold up whose: a name that a
+/// stranger chose may lead anywhere, and to another address with each lookup. A proxy resolves names itself, so that the policy says nothing
 /// about connections through one.
 package enum AddressPolicy: Sendable, Hashable, CaseIterable {
     /// Any address.
@@ -11,18 +11,21 @@ package enum AddressPolicy: Sendable, Hashable, CaseIterable {
     /// Addresses that are globally reachable (IANA IPv4 and IPv6 Special-Purpose Address Registries): none of this
     /// machine, of private networks, link-local, multicast or reserved, also where IPv6 embeds an IPv4 address.
     case publicOnly
+    /// As ``publicOnly``, for a name that a stranger chose.
+    case foreign
 
     /// How many names are looked up at a time, in a thread each. A name whose name servers do not answer takes a place until
     /// the system gives it up. All together are two questions each, fewer than the 150 that dnsmasq forwards at a time.
     var maximumLookups: Int {
         switch self {
-        case .any: 32
-        case .publicOnly: 40
+        case .any: 24
+        case .publicOnly: 16
+        case .foreign: 32
         }
     }
 
     func allows(_ address: SocketAddress) -> Bool {
-        guard self == .publicOnly else { return true }
+        if self == .any { return true }
         switch address {
         case .ipv4(let address): return Self.isPublic(UInt32(bigEndian: address.sin_addr.s_addr))
         case .ipv6(let address): return withUnsafeBytes(of: address.sin6_addr) { Self.isPublic(v6: Array($0)) }

@@ -65,10 +65,10 @@ import Testing
         let policy = PushServerPolicy(
             servers: [.name("ntfy.sh"), .suffix(".push.example")], ports: [443, 8443], localServers: ["ntfy.lan:8080"])
         func addresses(_ url: String) throws -> AddressPolicy? { policy.addresses(for: try endpoint(url)) }
-        for url in [
-            "https://ntfy.sh/x", "https://ntfy.sh:8443/x", "https://a.push.example/", "https://a.b.push.example/",
-        ] {
-            #expect(try addresses(url) == .publicOnly)
+        for url in ["https://ntfy.sh/x", "https://ntfy.sh:8443/x"] { #expect(try addresses(url) == .publicOnly) }
+        // Whose first part a stranger chose.
+        for url in ["https://a.push.example/", "https://a.b.push.example/"] {
+            #expect(try addresses(url) == .foreign)
         }
         for url in [
             "https://ntfy.sh:444/x", "https://a.ntfy.sh/x", "https://push.example/", "https://evilpush.example/",
@@ -88,8 +88,8 @@ import Testing
             #expect(try windows.allowsQuery(of: endpoint(url)) == isAllowed, "\(url)")
         }
         let any = PushServerPolicy(servers: [.any], ports: [443], localServers: [])
-        #expect(any.addresses(for: try endpoint("https://evil.example/")) == .publicOnly)
-        #expect(any.addresses(for: try endpoint("http://\(String(repeating: "a", count: 56)).onion/")) == .publicOnly)
+        #expect(any.addresses(for: try endpoint("https://evil.example/")) == .foreign)
+        #expect(any.addresses(for: try endpoint("http://\(String(repeating: "a", count: 56)).onion/")) == .foreign)
     }
 
     @Test func `the servers with whole names are named by their origins`() {

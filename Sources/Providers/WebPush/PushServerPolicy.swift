@@ -89,6 +89,7 @@ package struct PushServerPolicy: Sendable, Hashable {
     package func addresses(for endpoint: PushEndpoint) -> AddressPolicy? {
         if localServers.contains("\(endpoint.host):\(endpoint.port)") { return .any }
         let isPort = ports.contains(endpoint.port) || (endpoint.isOnion && endpoint.port == PushEndpoint.plainPort)
-        return isPort && servers.contains { $0.matches(endpoint.host) } ? .publicOnly : nil
+        guard isPort, servers.contains(where: { $0.matches(endpoint.host) }) else { return nil }
+        return servers.contains(.name(endpoint.host)) ? .publicOnly : .foreign
     }
 }

@@ -9,7 +9,7 @@ RUNTIME := tor
 ENGINE := redis-tools
 # Programs that the tests hold the node against, or that act as its users.
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light socat curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
-  zbar-tools chromium $(ENGINE)
+  zbar-tools chromium iproute2 $(ENGINE)
 # What only `make test-all` needs.
 EXTENDED := prometheus onionbalance prosody prosody-modules python3-slixmpp
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.

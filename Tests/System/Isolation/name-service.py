@@ -108,7 +108,9 @@ def ask_system(name):
 
 
 run("ip", "link", "set", "lo", "up")
-run("ip", "address", "add", "fe80::7/64", "dev", "lo", "scope", "link", "nodad")
+HAS_IPV6 = os.path.isdir("/proc/sys/net/ipv6")
+if HAS_IPV6:
+    run("ip", "address", "add", "fe80::7/64", "dev", "lo", "scope", "link", "nodad")
 run("cp", "-a", "/etc", f"{DIRECTORY}/etc")
 run("mount", "--bind", f"{DIRECTORY}/etc", "/etc")
 write("nsswitch.conf", "hosts: files dns\n")
@@ -117,7 +119,8 @@ write("hosts", "192.0.2.1 in-the-file.example\n")
 GOOD = {"empty.example": "no address", "fails.example": "servfail", "long.example": "too long 192.0.2.3", "good.example": "192.0.2.2"}
 name_server(("127.0.0.2", 53), answers=GOOD)
 name_server(("127.0.0.3", 53))
-name_server(("fe80::7", 53, 0, socket.if_nametoindex("lo")), socket.AF_INET6, GOOD)
+if HAS_IPV6:
+    name_server(("fe80::7", 53, 0, socket.if_nametoindex("lo")), socket.AF_INET6, GOOD)
 
 SETUPS = [
     ("hosts file", "", "in-the-file.example"),
@@ -133,5 +136,7 @@ SETUPS = [
     ("failing name", "nameserver 127.0.0.2\n", "push.fails.example"),
 ]
 for title, settings, name in SETUPS:
+    if "fe80" in settings and not HAS_IPV6:
+        continue
     write("resolv.conf", settings)
     print(title, ask_resolver(name), ask_system(name), sep="\t")

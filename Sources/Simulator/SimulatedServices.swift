@@ -26,6 +26,8 @@ package actor SimulatedServices {
         /// The seed of the random choice of the requests that fail: the same seed and the same requests give the same
         /// faults.
         package var seed: UInt64
+        /// The protocols of the push server at its start.
+        package var webPushProtocols = ServedProtocols.both
 
         /// Creates options.
         /// - Parameters: as the properties of the same names.
@@ -126,7 +128,9 @@ package actor SimulatedServices {
             let server = try Server(
                 on: .tcp(host: options.host, port: port == 0 ? try reservations.reserve() : port), loop: loop,
                 tls: try certificates.context(
-                    .good, requestsClientCertificate: asksClients, protocols: protocols), handler: faulty)
+                    .good, requestsClientCertificate: asksClients, protocols: protocols),
+                speaksHTTP1: protocols != .http2,
+                handler: faulty)
             return Instance(service: faulty, server: server, asksClients: asksClients, protocols: protocols)
         }
         func apns(_ platform: Device.Platform, port: UInt16) throws -> Instance {
@@ -144,7 +148,7 @@ package actor SimulatedServices {
         let fcm = try instance(google, port: options.ports.fcm, asksClients: false)
         let webPush = try instance(
             SimulatedWebPush(registry: registry, now: clock), port: options.ports.webPush, asksClients: false,
-            protocols: .both)
+            protocols: options.webPushProtocols)
         guard let productionAt = production.server.endpoint, let developmentAt = development.server.endpoint,
             let fcmAt = fcm.server.endpoint, let webPushAt = webPush.server.endpoint
         else { throw SetupError(description: "the simulator is not listening") }
@@ -321,7 +325,8 @@ package actor SimulatedServices {
         instances[platform] = instance
         try instance.server.use(
             try certificates.context(
-                instance.certificate, requestsClientCertificate: instance.asksClients, protocols: instance.protocols))
+                instance.certificate, requestsClientCertificate: instance.asksClients, protocols: instance.protocols),
+            speaksHTTP1: instance.protocols != .http2)
     }
 
     /// Applies a directive.

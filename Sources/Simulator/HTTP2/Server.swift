@@ -81,6 +81,8 @@ package final class Server {
     private let handler: any RequestHandler
     private var address: Endpoint
     private var tls: TLSContext
+    /// Whether ALPN may select HTTP/1.1, or nothing.
+    private var speaksHTTP1: Bool
     private var limits: Limits
     private var isSwallowing = false
     private var listener: Listener?
@@ -95,11 +97,13 @@ package final class Server {
     /// Listens on `endpoint` with TLS and passes each request to `handler`.
     /// - Throws: ``ListenError``.
     package init(
-        on endpoint: Endpoint, loop: EventLoop, tls: TLSContext, limits: Limits = Limits(), handler: any RequestHandler
+        on endpoint: Endpoint, loop: EventLoop, tls: TLSContext, speaksHTTP1: Bool = false, limits: Limits = Limits(),
+        handler: any RequestHandler
     ) throws(ListenError) {
         self.loop = loop
         self.handler = handler
         self.tls = tls
+        self.speaksHTTP1 = speaksHTTP1
         self.limits = limits
         address = endpoint
         try open()
@@ -140,10 +144,11 @@ package final class Server {
         forEachConnection { $0.set(concurrentStreams: concurrentStreams) }
     }
 
-    /// Changes the certificate for new connections.
+    /// Changes the certificate and the protocols for new connections.
     /// - Throws: ``ListenError``, because the listener is reopened.
-    package func use(_ tls: TLSContext) throws(ListenError) {
+    package func use(_ tls: TLSContext, speaksHTTP1: Bool) throws(ListenError) {
         self.tls = tls
+        self.speaksHTTP1 = speaksHTTP1
         try reopen()
     }
 
@@ -178,6 +183,8 @@ package final class Server {
         let number = accepted
         if isSwallowing {
             blackHoles[number] = DiscardHandler(stream) { [weak self] _ in self?.blackHoles[number] = nil }
+        } else if !speaksHTTP1 {
+            serve(stream, number, speaksHTTP2: true)
         } else {
             probes[number] = ProtocolProbe(stream) { [unowned self] in
                 probes[number] = nil

@@ -90,8 +90,10 @@ final class SimulatedWorld: @unchecked Sendable {
         servicesLoop = simulation.loop(in: servicesProcess, name: "services")
         sendersProcess = simulation.process("senders")
         sendersLoop = simulation.loop(in: sendersProcess, name: "senders")
-        services = SimulatedServices(
-            SimulatedServices.Options(directory: directory, ports: Self.ports, seed: random.next()), on: servicesLoop)
+        var options = SimulatedServices.Options(directory: directory, ports: Self.ports, seed: random.next())
+        // The simulated network has no ALPN.
+        options.webPushProtocols = .http2
+        services = SimulatedServices(options, on: servicesLoop)
         let simulation = simulation
         WorkQueue.simulated = { [disk] delay, work in
             simulation.schedule(after: delay ?? disk.nextWorkTime(), work)

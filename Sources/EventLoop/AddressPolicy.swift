@@ -2,9 +2,9 @@
 
 import Glibc
 
-/// Which addresses a dial may connect to, after it has resolved the host's name, and whose names hold up whose: a name that a
-/// stranger chose may lead anywhere, and to another address with each lookup. A proxy resolves names itself, so that the policy says nothing
-/// about connections through one.
+/// Which addresses a dial may connect to, after it has resolved the host's name: a name that a stranger chose may lead
+/// anywhere, and to another address with each lookup. Each policy has lookups of its own, so that the names of strangers
+/// hold up no others. A proxy resolves names itself, so that the policy says nothing about connections through one.
 package enum AddressPolicy: Sendable, Hashable, CaseIterable {
     /// Any address.
     case any

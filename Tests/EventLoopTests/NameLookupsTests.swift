@@ -10,7 +10,7 @@ import Time
 
 /// Names whose name servers answer, and names whose name servers are silent.
 @Suite(.tags(.sockets)) struct NameLookupsTests {
-    /// A name service that answers for names that begin with `good`, and for others when it is told to.
+    /// Answers names that begin with `good` at once, unless the test forbids it. Other names wait until the test ends them.
     private final class StandInNames: NameService {
         private var waiting: [(NameAnswer) -> Void] = []
         private(set) var questions: [String] = []

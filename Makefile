@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 SWIFT ?= swift
-LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev libhttp-parser-dev libsqlite3-dev \
+LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev node-llhttp libsqlite3-dev \
   libqrencode-dev libpng-dev libhiredis-dev libseccomp-dev libjemalloc-dev pkg-config
 RUNTIME := tor
 # The engine of a cluster, for tests.
@@ -35,7 +35,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: fuzz-kept test-all packages-test-all simulate-kept demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -49,6 +49,8 @@ help:
 	@echo "make install      without dpkg: PREFIX=$(PREFIX), DESTDIR"
 	@echo "make lint         formatting, licence headers, layers of the package      make format   formats the code"
 	@echo "make docs         Docs/configuration.md from the decoder, and the libraries' API pages in .build/docs"
+	@echo "make api-check    compares the public API of TNP and TocsinClient with the last release, or with BASE=COMMIT"
+	@echo "make release-notes  the changelog of the version that Packaging/version prints"
 	@echo "make screenshots  pictures of the demo and the dashboard, for Docs/images"
 	@echo "make bench        compares the node with h2load and nghttpx"
 	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
@@ -192,8 +194,11 @@ lint: swift
 	  [ -z "$$bare" ] || { echo "these files lack the line 'SPDX-License-Identifier: Apache-2.0':"; echo "$$bare"; exit 1; }
 	python3 Tests/Lint/rooms.py
 	python3 Tests/Lint/groups.py
+	python3 Tests/Lint/numbers.py
+	python3 Tests/Lint/platforms.py
+	Packaging/version --check
 	python3 Tests/Simulation/mutate.py --list >/dev/null
-	luacheck --quiet --std lua51 --read-globals redis library --max-line-length 120 Sources/Cluster/functions.lua
+	luacheck --quiet --std lua51 --read-globals redis library --max-line-length 120 Sources/Node/Cluster/functions.lua
 
 format: swift
 	$(SWIFT) format --in-place --recursive Package.swift Sources Tests
@@ -251,7 +256,13 @@ flood-long: packages
 # Kept seeds: those that once broke a rule, and those of every run of the tests.
 simulate-kept: packages
 	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
-	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds
+	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes 0
+	.build/release/tocsin-bench simulate-many --attacks --kept Tests/Simulation/attacks --minutes 0
+
+# Attackers' programs until the time is up; one that harms an honest user is shortened and printed.
+simulate-attacks: packages
+	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
+	.build/release/tocsin-bench simulate-many --attacks --minutes $(SIMULATE_MINUTES)
 
 # Kept seeds, then fresh ones until the time is up; a failure prints the command that repeats it.
 simulate-years: packages
@@ -278,6 +289,14 @@ fuzz-coverage: packages
 	TOCSIN_FUZZ=fuzzer,address $(FUZZER) --scratch-path .build-fuzz-coverage -Xswiftc -sanitize=fuzzer \
 	  -Xswiftc -profile-generate -Xswiftc -profile-coverage-mapping
 	Tests/Fuzz/fuzz.py --coverage
+
+# What has changed for the users of the version in Packaging/version.
+release-notes:
+	@Packaging/version --notes
+
+# Whether the libraries still offer what those of the last release do, or of the commit BASE.
+api-check: packages
+	Packaging/api-check $(BASE)
 
 # Pictures for Docs/images: of the dashboard and of what `tocsin demo` prints.
 screenshots: packages-test

@@ -13,8 +13,28 @@ let ours: [SwiftSetting] = [
 
 /// What the fuzz targets read with.
 let fuzzed: [Target.Dependency] = [
-    "Admission", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress", "NodeConfiguration",
-    "Providers", "Sender", "TNP", "Time", "Tor",
+    "Admission", "CSodium", "Cluster", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress",
+    "KeyHolder", "NodeConfiguration",
+    "Providers", "Redis", "Sender", "TNP", "Time", "Tor", "World",
+]
+
+/// The folders of Sources and Tests, from the lowest floor to the highest, with the targets in each.
+let floors: KeyValuePairs = [
+    "C": [
+        "CAllocator", "CClock", "CHiredis", "CLLHTTP", "CLibevent", "CLinux", "CNGHTTP2", "COpenSSL", "CPNG",
+        "CQREncode",
+        "CSQLite", "CSeccomp", "CSodium", "CWorld",
+    ],
+    "Base": ["Time", "Tables", "Cryptography", "Store", "EventLoop"],
+    "Wire": ["TNP", "HTTP1", "HTTP2", "Redis", "Prometheus"],
+    "Sending": ["Sender", "TocsinClient"],
+    "Node": [
+        "Settings", "Providers", "Admission", "Handles", "Cluster", "Delivery", "Ingress", "KeyHolder", "Confinement",
+        "Tor",
+        "NodeConfiguration", "AdminPort", "Diagnostics", "TocsinNode",
+    ],
+    "Commands": ["tocsin", "Console", "QRCode", "StandIns"],
+    "Lab": ["World", "tocsin-bench"],
 ]
 
 let package = Package(
@@ -23,7 +43,6 @@ let package = Package(
         .library(name: "TNP", targets: ["TNP"]),
         .library(name: "TocsinClient", targets: ["TocsinClient", "TNP", "EventLoop"]),
         .executable(name: "tocsin", targets: ["tocsin"]),
-        .executable(name: "tocsin-bench", targets: ["tocsin-bench"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.6.0"),
@@ -41,28 +60,30 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
-        .systemLibrary(name: "CSwiftConcurrency"),
-        .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
         // Settings of the allocator, which C alone can define.
         .target(name: "CAllocator"),
+        .target(name: "CClock"),
+        // What a program that simulates a world has in place of CClock and of Swift's executor.
+        .target(name: "CWorld"),
+        // llhttp, which Debian has as sources only (node-llhttp).
+        .target(name: "CLLHTTP", cSettings: [.define("LLHTTP_STRICT_MODE", to: "1")]),
         // Linux's own interfaces, for which glibc has no wrapper that Swift can call.
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CSeccomp", pkgConfig: "libseccomp", providers: [.apt(["libseccomp-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
 
-        .target(name: "Time", swiftSettings: ours),
+        .target(name: "Time", dependencies: ["CClock"], swiftSettings: ours),
         .target(name: "Tables", swiftSettings: ours),
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
         .target(name: "Store", dependencies: ["Cryptography", "CSQLite"], swiftSettings: ours),
         .target(
             name: "EventLoop",
             dependencies: [
-                "Cryptography", "Time", "CLibevent", "COpenSSL", "CSwiftConcurrency",
-                .product(name: "HeapModule", package: "swift-collections"),
+                "Cryptography", "Time", "CLibevent", "COpenSSL",
             ],
             swiftSettings: ours),
         .target(name: "TNP", dependencies: ["Cryptography"], swiftSettings: ours),
@@ -76,7 +97,7 @@ let package = Package(
         .target(
             name: "HTTP1",
             dependencies: [
-                "EventLoop", "Cryptography", "Time", "CHTTPParser",
+                "EventLoop", "Cryptography", "Time", "CLLHTTP",
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: ours),
@@ -93,9 +114,13 @@ let package = Package(
         .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
         .target(
+            name: "Settings",
+            dependencies: ["EventLoop", "Cryptography", .product(name: "TOMLKit", package: "TOMLKit")],
+            swiftSettings: ours),
+        .target(
             name: "Providers",
             dependencies: [
-                "TNP", "HTTP1", "HTTP2", "EventLoop", "Cryptography", "Sender", "Tables", "Time",
+                "TNP", "HTTP1", "HTTP2", "EventLoop", "Cryptography", "Sender", "Settings", "Tables", "Time", "Tor",
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: ours),
@@ -104,10 +129,14 @@ let package = Package(
             dependencies: [
                 "TNP", "Time", "Cryptography",
                 .product(name: "DequeModule", package: "swift-collections"),
-                "Store",
+                "Settings", "Store",
             ],
             swiftSettings: ours),
-        .target(name: "Handles", dependencies: ["TNP", "Cryptography", "Store"], swiftSettings: ours),
+        .target(
+            name: "Handles",
+            dependencies: [
+                "TNP", "Cryptography", "Store", "Time", .product(name: "DequeModule", package: "swift-collections"),
+            ], swiftSettings: ours),
         .target(
             name: "Delivery",
             dependencies: [
@@ -127,6 +156,7 @@ let package = Package(
         .target(
             name: "NodeConfiguration",
             dependencies: [
+                "Settings",
                 "TNP", "Admission", "Cluster", "Delivery", "Providers", "Tor", "EventLoop", "Cryptography",
                 .product(name: "TOMLKit", package: "TOMLKit"), .product(name: "Logging", package: "swift-log"),
             ],
@@ -135,6 +165,7 @@ let package = Package(
         .target(
             name: "KeyHolder",
             dependencies: [
+                "Settings",
                 "NodeConfiguration", "Providers", "Confinement", "EventLoop", "Cryptography", "Time", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -149,6 +180,7 @@ let package = Package(
         .target(
             name: "AdminPort",
             dependencies: [
+                "Settings",
                 "TNP", "HTTP1", "EventLoop", "Prometheus", "Providers", "NodeConfiguration", "Time",
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -156,28 +188,31 @@ let package = Package(
         .target(
             name: "Diagnostics",
             dependencies: [
-                "NodeConfiguration", "Providers", "HTTP2", "Tor", "Store", "TNP", "Admission", "Cluster", "Delivery",
+                "Settings",
+                "NodeConfiguration", "Providers", "Tor", "Store", "TNP", "Admission", "Cluster", "Delivery",
                 "EventLoop", "Cryptography", "Time",
             ],
             swiftSettings: ours),
         .target(
             name: "TocsinNode",
             dependencies: [
+                "Settings",
                 .product(name: "DequeModule", package: "swift-collections"),
-                "TNP", "EventLoop", "HTTP2", "Providers", "Sender", "Admission", "Delivery", "Cryptography", "Tables",
+                "TNP", "EventLoop", "Providers", "Admission", "Delivery", "Cryptography", "Tables",
                 "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",
                 "Cluster", "Handles", "Redis", "Store", "KeyHolder", "Confinement",
                 "TocsinClient", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
-        .target(name: "Sender", dependencies: ["TNP", "EventLoop", "Cryptography", "Time"], swiftSettings: ours),
+        .target(
+            name: "Sender", dependencies: ["TNP", "EventLoop", "Cryptography", "Tables", "Time"], swiftSettings: ours),
         .target(
             name: "TocsinClient", dependencies: ["Sender", "TNP", "EventLoop", "Cryptography", "Time"],
             swiftSettings: ours),
         .target(
-            name: "Simulator",
+            name: "StandIns",
             dependencies: [
-                "EventLoop", "HTTP1", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "CNGHTTP2", "COpenSSL", "CSQLite",
+                "EventLoop", "HTTP1", "HTTP2", "TNP", "Tor", "Cryptography", "Time", "CNGHTTP2", "COpenSSL",
             ],
             swiftSettings: ours),
         .target(
@@ -187,8 +222,10 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
+                "Providers",
+                "Settings",
                 "CAllocator",
-                "TocsinNode", "TocsinClient", "Simulator", "QRCode", "Store", "Tor", "Console", "Admission",
+                "TocsinNode", "TocsinClient", "StandIns", "QRCode", "Store", "Tor", "Console", "Admission",
                 "KeyHolder",
                 "Confinement",
                 "NodeConfiguration", "Diagnostics", "EventLoop", "TNP", "Cryptography", "Time",
@@ -196,10 +233,18 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: ours),
+        .target(
+            name: "World",
+            dependencies: [
+                "CWorld", "StandIns", "EventLoop", "Store", "Time", "COpenSSL", "CSQLite", "CSodium",
+                .product(name: "HeapModule", package: "swift-collections"),
+            ],
+            swiftSettings: ours),
         .executableTarget(
             name: "tocsin-bench",
             dependencies: [
-                "TocsinClient", "TocsinNode", "NodeConfiguration", "Tor", "Simulator", "Admission", "Delivery", "HTTP2",
+                "World", "TocsinClient", "TocsinNode", "NodeConfiguration", "Tor", "StandIns", "Admission", "Delivery",
+                "HTTP2",
                 "Console", "EventLoop", "TNP", "Cryptography", "Store", "Time",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -213,108 +258,114 @@ let package = Package(
         .testTarget(
             name: "AdminPortTests",
             dependencies: [
-                "TestSupport", "AdminPort", "HTTP1", "NodeConfiguration", "Simulator", "TNP", "TocsinNode",
+                "Settings",
+                "TestSupport", "AdminPort", "HTTP1", "NodeConfiguration", "StandIns", "TNP", "TocsinNode",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
             name: "AdmissionTests",
             dependencies: [
-                "TestSupport", "Admission", "Cryptography", "EventLoop", "Simulator", "Store", "TNP", "Time",
+                "TestSupport", "Admission", "Cryptography", "EventLoop", "StandIns", "Store", "TNP", "Time",
             ],
             swiftSettings: ours),
         .testTarget(
             name: "ClusterTests",
             dependencies: [
-                "TestSupport", "Admission", "Cluster", "Cryptography", "EventLoop", "Redis", "Simulator", "TNP", "Time",
+                "TestSupport", "Admission", "Cluster", "Cryptography", "EventLoop", "Redis", "StandIns", "TNP", "Time",
             ],
             swiftSettings: ours),
         .testTarget(
-            name: "ConfinementTests", dependencies: ["TestSupport", "CLinux", "Confinement", "Simulator"],
+            name: "ConfinementTests", dependencies: ["TestSupport", "CLinux", "Confinement", "StandIns"],
             swiftSettings: ours),
         .testTarget(name: "ConsoleTests", dependencies: ["TestSupport", "Console", "tocsin"], swiftSettings: ours),
         .testTarget(
-            name: "CryptographyTests", dependencies: ["TestSupport", "COpenSSL", "Cryptography", "Simulator"],
+            name: "CryptographyTests", dependencies: ["TestSupport", "COpenSSL", "Cryptography", "StandIns"],
             swiftSettings: ours),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "TestSupport", "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "Simulator", "Store",
+                "TestSupport", "Admission", "Cryptography", "Delivery", "EventLoop", "Providers", "StandIns", "Store",
                 "TNP",
                 "Tables", "Time", .product(name: "DequeModule", package: "swift-collections"),
             ], swiftSettings: ours),
         .testTarget(
             name: "DiagnosticsTests",
             dependencies: [
+                "Settings",
                 "TestSupport", "Admission", "Cluster", "Cryptography", "Delivery", "Diagnostics", "EventLoop", "HTTP2",
-                "NodeConfiguration", "Providers", "Redis", "Simulator", "TNP", "TocsinNode", "Tor",
+                "NodeConfiguration", "Providers", "Redis", "StandIns", "TNP", "TocsinNode", "Tor",
             ], swiftSettings: ours),
         .testTarget(
             name: "EventLoopTests",
-            dependencies: ["TestSupport", "Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
+            dependencies: ["COpenSSL", "TestSupport", "Cryptography", "EventLoop", "StandIns", "Time", "Tor"],
             exclude: ["Certificates"], swiftSettings: ours),
         .testTarget(
             name: "FuzzTests", dependencies: fuzzed + ["TestSupport"], path: "Tests/Fuzz",
             exclude: ["Corpus", "fuzz.py", "main.swift"], swiftSettings: ours),
         .testTarget(
-            name: "HandlesTests", dependencies: ["TestSupport", "Cryptography", "Handles", "Store", "TNP"],
+            name: "HandlesTests", dependencies: ["TestSupport", "Cryptography", "Handles", "Store", "TNP", "Time"],
             swiftSettings: ours),
         .testTarget(
-            name: "HTTP1Tests", dependencies: ["TestSupport", "EventLoop", "HTTP1", "Simulator", "Time", "Tor"],
+            name: "HTTP1Tests", dependencies: ["TestSupport", "EventLoop", "HTTP1", "StandIns", "Time", "Tor"],
             swiftSettings: ours),
         .testTarget(
             name: "HTTP2Tests",
             dependencies: [
-                "TestSupport", "CNGHTTP2", "Cryptography", "EventLoop", "HTTP2", "Simulator", "Time", "Tor",
+                "TestSupport", "CNGHTTP2", "Cryptography", "EventLoop", "HTTP2", "StandIns", "Time", "Tor",
             ],
             swiftSettings: ours),
         .testTarget(
             name: "IngressTests",
             dependencies: [
                 "TestSupport", "Admission", "Cryptography", "EventLoop", "HTTP1", "Ingress", "NodeConfiguration",
-                "Simulator", "TNP", "Time", "TocsinNode",
+                "StandIns", "TNP", "Time", "TocsinNode",
             ], swiftSettings: ours),
         .testTarget(
             name: "KeyHolderTests",
             dependencies: [
+                "Settings",
                 "TestSupport", "Confinement", "Cryptography", "EventLoop", "KeyHolder", "NodeConfiguration",
-                "Providers", "Simulator",
+                "Providers", "StandIns",
                 "Time",
             ], swiftSettings: ours),
         .testTarget(
             name: "NodeConfigurationTests",
             dependencies: [
+                "Settings",
                 "TestSupport", "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "NodeConfiguration",
-                "Providers", "Simulator",
+                "Providers", "StandIns",
                 "TNP",
                 "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "PrometheusTests", dependencies: ["Prometheus", "Simulator", "TestSupport"], swiftSettings: ours),
+            name: "PrometheusTests", dependencies: ["Prometheus", "StandIns", "TestSupport"], swiftSettings: ours),
         .testTarget(
             name: "ProvidersTests",
             dependencies: [
-                "TestSupport", "Cryptography", "EventLoop", "HTTP1", "HTTP2", "Providers", "Sender", "Simulator", "TNP",
+                "TestSupport", "Cryptography", "EventLoop", "HTTP1", "HTTP2", "Providers", "Sender", "Settings",
+                "StandIns", "TNP",
                 "Time",
             ],
             swiftSettings: ours),
         .testTarget(
-            name: "QRCodeTests", dependencies: ["TestSupport", "QRCode", "Simulator", "Tor"], swiftSettings: ours),
+            name: "QRCodeTests", dependencies: ["TestSupport", "QRCode", "StandIns", "Tor"], swiftSettings: ours),
         .testTarget(
             name: "SenderTests",
             dependencies: [
-                "Cryptography", "EventLoop", "Sender", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport",
+                "Cryptography", "EventLoop", "Sender", "StandIns", "TNP", "Time", "TocsinClient", "TestSupport",
             ], swiftSettings: ours),
         .testTarget(
-            name: "RedisTests", dependencies: ["TestSupport", "EventLoop", "Redis", "Simulator", "Time"],
+            name: "RedisTests", dependencies: ["TestSupport", "EventLoop", "Redis", "StandIns", "Time"],
             swiftSettings: ours),
         .testTarget(
-            name: "SimulatorTests",
-            dependencies: ["TestSupport", "Cryptography", "EventLoop", "HTTP2", "Simulator", "TNP", "Time"],
+            name: "StandInsTests",
+            dependencies: ["TestSupport", "Cryptography", "EventLoop", "HTTP2", "StandIns", "TNP", "Time"],
             swiftSettings: ours),
         .testTarget(name: "StoreTests", dependencies: ["TestSupport", "Cryptography", "Store"], swiftSettings: ours),
+        .testTarget(name: "TablesTests", dependencies: ["TestSupport", "Tables"], swiftSettings: ours),
         .testTarget(
-            name: "TNPTests", dependencies: ["Cryptography", "Simulator", "TNP", "Tor", "TestSupport"],
+            name: "TNPTests", dependencies: ["Cryptography", "StandIns", "TNP", "Tor", "TestSupport"],
             swiftSettings: ours),
         .testTarget(
             name: "TimeTests", dependencies: ["TestSupport", "Admission", "EventLoop", "Providers", "Time"],
@@ -322,24 +373,25 @@ let package = Package(
         .testTarget(
             name: "TocsinClientTests",
             dependencies: [
-                "Cryptography", "EventLoop", "Sender", "Simulator", "TNP", "Time", "TocsinClient", "TestSupport",
+                "Cryptography", "EventLoop", "Sender", "StandIns", "TNP", "Time", "TocsinClient", "TestSupport",
             ],
             swiftSettings: ours),
         .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
+                "Settings",
                 "Admission", "Cluster", "Confinement", "Cryptography", "Delivery", "EventLoop", "Handles",
-                "NodeConfiguration", "Prometheus", "Providers", "Redis", "Simulator", "TNP", "TestSupport", "Time",
+                "NodeConfiguration", "Prometheus", "Providers", "Redis", "StandIns", "TNP", "TestSupport", "Time",
                 "TocsinNode", "Tor",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(
-            name: "TorTests", dependencies: ["TestSupport", "Cryptography", "EventLoop", "Simulator", "Time", "Tor"],
+            name: "TorTests", dependencies: ["TestSupport", "Cryptography", "EventLoop", "StandIns", "Time", "Tor"],
             swiftSettings: ours),
         .testTarget(
             name: "tocsinTests",
             dependencies: [
-                "TestSupport", "Console", "Cryptography", "EventLoop", "NodeConfiguration", "Providers", "Simulator",
+                "TestSupport", "Console", "Cryptography", "EventLoop", "NodeConfiguration", "Providers", "StandIns",
                 "TNP",
                 "TocsinNode", "Tor", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -347,10 +399,12 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
+                "Settings",
                 "TestSupport", "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics",
                 "EventLoop", "Ingress",
-                "NodeConfiguration", "Providers", "Simulator", "Store", "TNP", "Time", "TocsinClient", "TocsinNode",
-                "Confinement", "Tor", "tocsin", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "NodeConfiguration", "Providers", "StandIns", "Store", "TNP", "Time", "TocsinClient", "TocsinNode",
+                "Confinement", "Tor", "World", "tocsin",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",
             ], path: "Tests/System",
             exclude: [
@@ -363,11 +417,19 @@ let package = Package(
     ]
 )
 
+for (floor, rooms) in floors {
+    for target in package.targets where rooms.contains(target.name) {
+        target.path = "Sources/\(floor)/\(target.name)"
+    }
+    for target in package.targets where target.path == nil && rooms.contains(where: { "\($0)Tests" == target.name }) {
+        target.path = "Tests/\(floor)/\(target.name)"
+    }
+}
+
 // The suites of the system, and what only they need, take a third of a build; `make test-quick-sanitized` runs none of
 // them.
 if Context.environment["TOCSIN_TESTS"] == "quick" {
     package.targets.removeAll { ["SystemTests", "tocsin-bench"].contains($0.name) }
-    package.products.removeAll { $0.name == "tocsin-bench" }
 }
 
 // libFuzzer brings its own main and its own runtime, so this program is built by `make fuzz` only, from the sources of
@@ -382,8 +444,9 @@ if let chosen = Context.environment["TOCSIN_FUZZ"] {
             linkerSettings: [.unsafeFlags(sanitizers)]))
     // libFuzzer reads every counter after each input, so only the modules that read an input have counters.
     let counted: Set = [
-        "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress", "NodeConfiguration", "Providers", "Sender",
-        "TNP", "Tor",
+        "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress",
+        "KeyHolder", "NodeConfiguration", "Providers", "Redis", "Sender",
+        "Settings", "TNP", "Tor",
     ]
     for target in package.targets where counted.contains(target.name) {
         target.swiftSettings?.append(.unsafeFlags(sanitizers))

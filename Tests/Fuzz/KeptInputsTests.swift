@@ -23,6 +23,6 @@ import Testing
     }
 
     private static func corpus(of target: Target) -> URL {
-        URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Corpus/\(target.rawValue).txt")
+        Repository.file("Tests/Fuzz/Corpus/\(target.rawValue).txt")
     }
 }

@@ -5,6 +5,7 @@ import EventLoop
 import HTTP2
 import Time
 import Tor
+import World
 
 /// A hostile peer on a simulated network: connections without sockets and threads, in virtual time.
 final class SimulatedPeer: @unchecked Sendable {
@@ -21,7 +22,7 @@ final class SimulatedPeer: @unchecked Sendable {
 
     private static let endpoint = Endpoint.tcp(host: "peer.test", port: 443)
     /// Longer than all timeouts together.
-    private static let longestRun = Duration.seconds(120)
+    private static let maximumRun = Duration.seconds(120)
 
     private init() {
         process = simulation.process("fuzzed")
@@ -51,7 +52,7 @@ final class SimulatedPeer: @unchecked Sendable {
                 simulation.pause()
             }
         }
-        simulation.run(for: Self.longestRun)
+        simulation.run(for: Self.maximumRun)
         precondition(ended.isSet, "a wait has no end")
         for stream in hostile { stream.close() }
         hostile = []
@@ -61,9 +62,8 @@ final class SimulatedPeer: @unchecked Sendable {
     /// Requests over HTTP/2 to a hostile server.
     func serveHTTP2(_ input: inout FuzzInput) {
         run(&input) { loop in
-            let upstream = Upstream(
-                Upstream.Target(endpoint: Self.endpoint, tls: Self.tls, connections: 1...2, startsWithOneRequest: true),
-                on: loop)
+            let upstream = ConnectionPool(
+                Destination(Self.endpoint, tls: Self.tls), connections: 1...2, startsWithOneRequest: true, on: loop)
             await withTaskGroup(of: Void.self) { group in
                 for _ in 0..<3 {
                     group.addTask(executorPreference: loop) {
@@ -104,7 +104,9 @@ final class SimulatedPeer: @unchecked Sendable {
     }
 
     private static let tls: TLSContext = {
-        do { return try TLSContext.client(applicationProtocol: "h2") } catch { fatalError("\(error)") }
+        do { return try TLSContext.client(authorities: TrustedAuthorities(), applicationProtocol: "h2") } catch {
+            fatalError("\(error)")
+        }
     }()
 }
 

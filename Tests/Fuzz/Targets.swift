@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CSodium
 import Cryptography
 import EventLoop
 import HTTP2
@@ -19,6 +20,7 @@ import Time
 /// What is fuzzed. Whatever the input is, a target returns; what it must never do, it checks by preconditions.
 enum Target: String, CaseIterable {
     case frames, ingress, client, http, answers, http2, proxy, tor, control, spool, pairing, endpoint, responses, toml
+    case encodings, engine, processes
 
     func run(_ input: inout FuzzInput) {
         switch self {
@@ -32,12 +34,48 @@ enum Target: String, CaseIterable {
         case .endpoint: readEndpoint(&input)
         case .responses: readResponses(&input)
         case .toml: readConfiguration(&input)
+        case .encodings: compareEncodings(&input)
+        case .engine: readEngine(&input)
+        case .processes: readProcesses(&input)
         case .tor: readTor(&input)
         case .control: SimulatedPeer.shared.serveControl(&input)
         case .http2: SimulatedPeer.shared.serveHTTP2(&input)
         case .proxy: SimulatedPeer.shared.serveProxy(&input)
         }
     }
+}
+
+// MARK: Base64 and hexadecimal
+
+/// Compares the encodings that have to be fast with libsodium's.
+private func compareEncodings(_ input: inout FuzzInput) {
+    let bytes = input.all()
+    let base64 = Base64.encode(bytes)
+    precondition(base64 == sodiumBase64(bytes, sodium_base64_VARIANT_ORIGINAL) && Base64.decode(base64) == bytes)
+    precondition(Base64.encodeURLSafe(bytes) == sodiumBase64(bytes, sodium_base64_VARIANT_URLSAFE_NO_PADDING))
+    // The input as text: `decodeSecret` is libsodium's.
+    precondition(Base64.decode(bytes) == Base64.decodeSecret(bytes))
+    let digits = Hex.decode(bytes)
+    precondition(digits == sodiumBytes(ofHex: bytes))
+    precondition(Hex.areDigits(bytes[...]) == bytes.allSatisfy(Hex.isDigit))
+    precondition((digits != nil) == (Hex.areDigits(bytes[...]) && bytes.count.isMultiple(of: 2)))
+    precondition(Hex.decode(Hex.encode(bytes)) == bytes)
+}
+
+private func sodiumBase64(_ bytes: [UInt8], _ variant: Int32) -> [UInt8] {
+    var text = [CChar](repeating: 0, count: sodium_base64_encoded_len(bytes.count, variant))
+    sodium_bin2base64(&text, text.count, bytes, bytes.count, variant)
+    return text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+}
+
+private func sodiumBytes(ofHex text: [UInt8]) -> [UInt8]? {
+    var output = [UInt8](repeating: 0, count: text.count / 2 + 1)
+    var length = 0
+    let result = text.withUnsafeBytes {
+        sodium_hex2bin(
+            &output, output.count, $0.baseAddress?.assumingMemoryBound(to: CChar.self), text.count, nil, &length, nil)
+    }
+    return result == 0 ? Array(output.prefix(length)) : nil
 }
 
 // MARK: The wire protocol
@@ -128,7 +166,7 @@ private func runIngress(_ input: inout FuzzInput) {
         case 0, 1, 2, 3:
             let bytes = input.piece()
             expected = nil
-            session.assignCircuit(
+            session.received(
                 bytes.span.bytes, now: clock, welcome: { _ in welcome },
                 identify: { _, _ in options & 8 != 0 ? site : nil }, &requests, &effects)
         case 4:
@@ -195,7 +233,7 @@ private func finalOutcomes(in output: [UInt8], _ decoder: inout FrameDecoder) ->
 /// A whole connection of the sending side, with a hostile node at the other end.
 private func runClient(_ input: inout FuzzInput) {
     let options = input.byte()
-    var session = SenderSession(doesWork: options & 1 != 0, largestEffort: 16)
+    var session = SenderSession(doesWork: options & 1 != 0, maximumEffort: 16)
     var clock = start
     var actions: [SenderSession.Action] = []
     _ = session.connected(agent: "fuzz")
@@ -269,7 +307,7 @@ private func runHTTP(_ input: inout FuzzInput) {
         session.received(piece.span.bytes, now: start, &effects)
         while let request = effects.requests.popLast() {
             effects = HTTPSession.Effects()
-            if let route = try? RelayRoute(request), let push = try? route.relayRequest(),
+            if let route = try? APIRoute(request), let push = try? route.apiRequest(),
                 case .device(let magic, let token) = push.phone
             {
                 _ = try? resolver.envelope(of: push, to: magic, deviceToken: token)
@@ -297,10 +335,10 @@ private func readAnswers(_ input: inout FuzzInput) {
         frame.append(SubmissionResult(request: 1, outcome: result.outcome))
     }
     if case .result(let result)? = Message(wholeFrame: response.body[...]) {
-        _ = RelayAnswers.attemptResult(on: result.outcome)
+        _ = UpstreamAnswers.attemptResult(on: result.outcome)
     }
     _ = ClockSkew(headers, now: 1_800_000_000)
-    if case .granted(_, let lifetime) = AccessGrant(response) { precondition((1...86_400).contains(lifetime)) }
+    if case .granted(_, let lifetime) = AccessTokenResponse(response) { precondition((1...86_400).contains(lifetime)) }
 }
 
 // MARK: Files and texts
@@ -357,7 +395,7 @@ private func readResponses(_ input: inout FuzzInput) {
             if let response = try decoder.append(piece.span.bytes) { use(response) }
         } catch { return }
     }
-    if let response = decoder.end() { use(response) }
+    if let response = decoder.connectionClosed() { use(response) }
 }
 
 private func readConfiguration(_ input: inout FuzzInput) {

@@ -37,27 +37,30 @@ CORPUS = ROOT / "Tests/Fuzz/Corpus"
 VECTORS = ROOT / "Tests/Conformance/vectors/tnp1.json"
 # Each target and the files that read its input.
 TARGETS = {
-    "frames": ["TNP"],
-    "ingress": ["Ingress/TNP/IngressSession.swift"],
-    "client": ["Sender/SenderSession.swift"],
-    "http": ["HTTP1/ChunkCheck.swift", "HTTP1/ChunkSizeLine.swift", "HTTP1/HTTPSession.swift", "HTTP1/LineCheck.swift",
-             "HTTP1/ParserCall.swift", "HTTP1/RequestDecoder.swift", "HTTP1/RequestParts.swift",
-             "Ingress/HTTP/AppResolver.swift", "Ingress/HTTP/PercentEncoding.swift", "Ingress/HTTP/RelayQuery.swift",
-             "Ingress/HTTP/RelayRequest.swift", "Ingress/HTTP/SealedText.swift"],
-    "answers": ["Providers/APNs/APNsAnswers.swift", "Providers/FCM/FCMAnswers.swift", "Providers/Relay/RelayAnswers.swift"],
-    "http2": ["HTTP2"],
-    "proxy": ["EventLoop/HTTPConnect.swift", "EventLoop/Proxy.swift", "EventLoop/SOCKS5.swift",
-              "EventLoop/StreamReader.swift"],
-    "tor": ["Tor/ControlFilter.swift", "Tor/CookieAuthentication.swift", "Tor/DescriptorUploads.swift", "Tor/LineSplitter.swift",
-            "Tor/OnionKey.swift", "Tor/TorEvent.swift", "Tor/TorLogLine.swift", "Tor/TorVersion.swift"],
-    "control": ["Tor/TorControl.swift"],
-    "spool": ["Delivery/Spool/Outcome+Spooled.swift", "Delivery/Spool/SpooledEnvelope.swift", "Handles/HandleKeys.swift"],
-    "pairing": ["EventLoop/Endpoint.swift", "TNP/Handle.swift", "TNP/PairingToken.swift", "Tor/OnionAddress.swift"],
-    "endpoint": ["TNP/PushEndpoint.swift", "Providers/WebPush/PushServerPolicy.swift"],
-    "responses": ["HTTP1/ResponseDecoder.swift", "Providers/WebPush/WebPushAnswers.swift"],
-    "toml": ["NodeConfiguration/Configuration.swift", "NodeConfiguration/Configuration+WebPush.swift", "NodeConfiguration/Credential.swift",
-             "NodeConfiguration/Format.swift", "NodeConfiguration/Site.swift", "NodeConfiguration/TableHeaders.swift",
-             "NodeConfiguration/TableReader.swift", "NodeConfiguration/SyntaxAdvice.swift"],
+    "encodings": ["Base/Cryptography/Base64.swift", "Base/Cryptography/Hex.swift"],
+    "engine": ["Wire/Redis/ReplyReader.swift", "Node/Cluster/ClaimCalls.swift", "Node/Cluster/EngineState.swift",
+               "Node/Cluster/Member.swift", "Node/Cluster/PrimaryChoice.swift", "Node/Admission/Admission+Cluster.swift"],
+    "processes": ["Node/KeyHolder/HolderMessage.swift", "Node/KeyHolder/ResolverMessage.swift", "Node/KeyHolder/SupervisorMessage.swift"],
+    "frames": ["Wire/TNP"],
+    "ingress": ["Node/Ingress/TNP/IngressSession.swift"],
+    "client": ["Sending/Sender/SenderSession.swift"],
+    "http": ["Wire/HTTP1/ChunkCheck.swift", "Wire/HTTP1/HTTPSession.swift", "Wire/HTTP1/LineCheck.swift",
+             "Wire/HTTP1/ParserCall.swift", "Wire/HTTP1/RequestDecoder.swift", "Wire/HTTP1/RequestParts.swift",
+             "Node/Ingress/HTTP/AppResolver.swift", "Node/Ingress/HTTP/PercentEncoding.swift", "Node/Ingress/HTTP/APIQuery.swift",
+             "Node/Ingress/HTTP/APIRequest.swift", "Node/Ingress/HTTP/SealedText.swift"],
+    "answers": ["Node/Providers/APNs/APNsAnswers.swift", "Node/Providers/FCM/FCMAnswers.swift", "Node/Providers/Upstream/UpstreamAnswers.swift"],
+    "http2": ["Wire/HTTP2"],
+    "proxy": ["Base/EventLoop/HTTPConnect.swift", "Base/EventLoop/Proxy.swift", "Base/EventLoop/SOCKS5.swift",
+              "Base/EventLoop/StreamReader.swift"],
+    "tor": ["Node/Tor/ControlFilter.swift", "Node/Tor/CookieAuthentication.swift", "Node/Tor/DescriptorUploads.swift", "Node/Tor/LineSplitter.swift",
+            "Node/Tor/OnionKey.swift", "Node/Tor/TorEvent.swift", "Node/Tor/TorLogLine.swift", "Node/Tor/TorVersion.swift"],
+    "control": ["Node/Tor/TorControl.swift"],
+    "spool": ["Node/Delivery/Spool/Outcome+Spooled.swift", "Node/Delivery/Spool/SpooledEnvelope.swift", "Node/Handles/HandleKeys.swift"],
+    "pairing": ["Base/EventLoop/Endpoint.swift", "Wire/TNP/Handle.swift", "Wire/TNP/PairingToken.swift", "Node/Tor/OnionAddress.swift"],
+    "endpoint": ["Wire/TNP/PushEndpoint.swift", "Node/Providers/WebPush/PushServerPolicy.swift"],
+    "responses": ["Wire/HTTP1/ResponseDecoder.swift", "Node/Providers/WebPush/WebPushAnswers.swift"],
+    "toml": ["Node/NodeConfiguration", "Node/Settings", "Node/Providers/APNs/APNsDelivery.swift", "Node/Providers/FCM/FCMDelivery.swift",
+             "Node/Providers/Upstream/UpstreamDelivery.swift", "Node/Providers/WebPush/WebPushDelivery.swift"],
 }
 LONGEST_INPUT = 8192
 # Seconds: TOMLKit leaks some 800 bytes for each text that it refuses, and a process has 3000 MB.
@@ -82,6 +85,26 @@ TEXTS = [
     b"iOS|iPhone|01234567890123456789012345678901|" + b"ab" * 32,
     b"handle:" + b"0f" * 32, b"127.0.0.1:7077", b"unix:/run/tor/ctl", b"[::1]:443",
     b"2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid.onion",
+]
+ENGINE = [
+    b"+claimed\r\n", b"+elsewhere\r\n+iv\r\n+key_required\r\n+key_mismatch\r\n+proof\r\n+circuit\r\n", b"-ERR no\r\n$-1\r\n:5\r\n",
+    b"*7\r\n$7\r\nclaimed\r\n:1\r\n$13\r\n1800000000000\r\n:20833\r\n$0\r\n\r\n:0\r\n$7\r\n1000000\r\n",
+    b"*7\r\n$7\r\nclaimed\r\n:2\r\n$1\r\n0\r\n:0\r\n$2\r\n77\r\n:9\r\n$19\r\n9223372036854775807\r\n",
+    b"*2\r\n$5\r\nfinal\r\n$4\r\nabcd\r\n", b"*3\r\n$4\r\nover\r\n$8\r\nunproven\r\n:9223372036854775807\r\n",
+    b"*3\r\n$4\r\nover\r\n$3\r\napp\r\n:-5\r\n", b"*3\r\n$6\r\ndevice\r\n:100\r\n$20\r\n-9223372036854775808\r\n",
+    b"*2\r\n$4\r\ndead\r\n$13\r\n1800000000000\r\n",
+    b"*5\r\n$16\r\n1800000000000000\r\n*1\r\n*3\r\n$4\r\nnode\r\n:5\r\n$8\r\n00 1.1.0\r\n$0\r\n\r\n:1\r\n$1\r\n\x01\r\n",
+    b"*4\r\n$1\r\n5\r\n$4\r\nabcd\r\n:1\r\n:1800000000\r\n", b"*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n",
+    b"*4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$12\r\nconfig-epoch\r\n$1\r\n7\r\n",
+]
+PROCESSES = [
+    b"\0\1", b"\0\2\1", b"\0\3", b"\0\x65\0\0\0\7ioctl", b"\0\x66by signal 9", b"\0\x67with status 1", b"\1\0\0\0\0\0\0\0\1push.example",
+    b"\2\0\0\0\0\0\0\0\1\4\x7f\0\0\1", b"\2\0\0\0\0\0\0\0\1\6" + bytes(15) + b"\1\0\0\0\0", b"\2\0\0\0\0\0\0\0\1\0no", b"\2\0\0\0\0\0\0\0\1\1no",
+    b'\3{"credential":0,"question":"QUJD"}', b'\3{"copies":{"files":{}},"credentials":[]}',
+]
+ENCODINGS = [
+    b"QUJD", b"QUI=", b"QQ==", b"QR==", b"QUJ=", b"QQ=", b"Q===", b"====", b"+/+/", b"-_-_", b"QU\x80D", b"QU D", b"0f1A", b"0f1", b"0g",
+    bytes(range(256)), b"QUJD" * 64, b"aF" * 100,
 ]
 ENDPOINTS = [
     b"https://a.example/x?y=1", b"https://push.example:8443/", b"http://" + b"a" * 56 + b".onion:80/~x", b"https://0x7f.1/",
@@ -157,7 +180,8 @@ def seeds(target):
         return versioned + envelopes + [HANDLE_RECORD]
     return {
         "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": [b"\0" + text for text in CONTROLS], "proxy": PROXIES,
-        "http2": [b"\0" + text for text in HTTP2], "endpoint": ENDPOINTS,
+        "http2": [b"\0" + text for text in HTTP2], "endpoint": ENDPOINTS, "encodings": ENCODINGS, "engine": [bytes([size]) + reply for reply in ENGINE for size in (0, 7)],
+        "processes": PROCESSES,
         "responses": [bytes([size]) + text for text in RESPONSES for size in (0, 7)],
     }[target]
 

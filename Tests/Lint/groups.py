@@ -19,7 +19,8 @@ DECLARATION = re.compile(
 problems, suites, extensions = [], set(), []
 for file in sorted((ROOT / "Tests").rglob("*.swift")):
     text = file.read_text()
-    module = file.relative_to(ROOT / "Tests").parts[0]
+    folders = file.relative_to(ROOT / "Tests").parts
+    module = folders[1] if folders[1].endswith("Tests") else folders[0]
     declarations = list(DECLARATION.finditer(text))
     for declaration, following in zip(declarations, [*declarations[1:], None]):
         body = text[declaration.end():following.start() if following else len(text)]

@@ -4,6 +4,7 @@
 
 - A file imports only what its target declares in Package.swift, and a target declares only what its files import.
 - A target imports only the modules that its row of the table in Docs/architecture.md lists, and every module has a row.
+- No target imports one of a higher floor: the floors are the folders of Sources.
 - No target of the product imports Foundation: it would add 31 MB of ICU data to the binary.
 - `public` occurs only in libraries that are products, in modules for types that these expose, and in generic tables.
 """
@@ -17,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # Modules of the toolchain and the system, which no target declares.
 SYSTEM = {"Glibc", "Dispatch", "Synchronization", "Foundation", "FoundationEssentials", "Testing"}
+# The folders of Sources, from the lowest to the highest.
+FLOORS = ["C", "Base", "Wire", "Sending", "Node", "Commands", "Lab"]
 # Libraries that users link, and the modules whose types appear in their public declarations.
 PRODUCTS = {"TNP", "TocsinClient"}
 EXPOSED = {"Cryptography", "EventLoop"}
@@ -48,11 +51,10 @@ def targets():
     for target in json.loads(dump.stdout)["targets"]:
         if target["type"] == "system":
             continue
-        folder = "Tests" if target["type"] == "test" else "Sources"
         declared = set()
         for dependency in target["dependencies"]:
             declared.add((dependency.get("byName") or dependency.get("product") or dependency["target"])[0])
-        yield target["name"], ROOT / (target.get("path") or f"{folder}/{target['name']}"), declared, target["type"]
+        yield target["name"], ROOT / target["path"], declared, target["type"]
 
 
 def room_table():
@@ -66,7 +68,9 @@ def room_table():
 
 
 all_targets = list(targets())
-rooms = {path.name for path in (ROOT / "Sources").iterdir() if path.is_dir()}
+rooms = {path.name: path.parent.name for path in (ROOT / "Sources").glob("*/*") if path.is_dir()}
+for floor in sorted(set(rooms.values()) - set(FLOORS)):
+    problem(f"Sources/{floor}", "is no floor of Tests/Lint/rooms.py")
 table = room_table()
 for name, directory, declared, kind in all_targets:
     module = name.replace("-", "_")
@@ -79,19 +83,21 @@ for name, directory, declared, kind in all_targets:
         for entry in sorted(declared):
             if entry.replace("-", "_") not in used:
                 problem("Package.swift", f"the target {name} declares {entry}, which none of its files imports")
-    if directory.parent == ROOT / "Sources":
+    if directory.parent.parent == ROOT / "Sources":
         if "Foundation" in used:
             problem(used["Foundation"], "imports Foundation: use FoundationEssentials, which needs no ICU")
         if name not in table:
             problem("Docs/architecture.md", f"the table of modules has no row for {name}")
         else:
             for found, place in used.items():
+                if found in rooms and FLOORS.index(rooms[found]) > FLOORS.index(directory.parent.name):
+                    problem(place, f"{name} imports {found}, which stands on a higher floor")
                 if found in rooms and found not in table[name]:
                     problem(place, f"{name} imports {found}, which the table in Docs/architecture.md does not allow")
 
 exposed_names = set()
 for room in PRODUCTS | EXPOSED:
-    for file in (ROOT / "Sources" / room).rglob("*.swift"):
+    for file in (ROOT / "Sources").glob(f"*/{room}/**/*.swift"):
         text = file.read_text()
         declaration = ""
         for line in text.splitlines():
@@ -103,7 +109,7 @@ for room in PRODUCTS | EXPOSED:
                 names = re.sub(r"public (?:final )?(?:struct|class|enum|protocol|actor) \w+", "", line)
                 exposed_names.update(re.findall(r"\b[A-Z]\w+", names if room in EXPOSED else line))
 for file in sorted((ROOT / "Sources").rglob("*.swift")):
-    room = file.relative_to(ROOT / "Sources").parts[0]
+    room = file.relative_to(ROOT / "Sources").parts[1]
     if room in PRODUCTS or room in GENERIC:
         continue
     for number, line in enumerate(file.read_text().splitlines(), 1):

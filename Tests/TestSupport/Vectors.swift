@@ -210,8 +210,7 @@ package struct Vectors: Decodable {
     package let refused: [RefusedVector]
 
     /// The vector file.
-    package static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "Conformance/vectors/tnp1.json")
+    package static let file = Repository.file("Tests/Conformance/vectors/tnp1.json")
     /// Returns the frames that close a connection, for one reader: `node` or `sender`.
     package static func refused(by reader: String) -> [RefusedVector] { all.refused.filter { $0.reader == reader } }
 

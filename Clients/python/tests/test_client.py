@@ -18,7 +18,8 @@ from tocsin_client import (
     PairingToken, RejectionError, TocsinClient,
 )
 from tocsin_client.client import _sequence
-from tocsin_client.handle import Handle, HandleOwner, HandleOwnerError, HandleRefused
+from tocsin_client.handle import Handle
+from tocsin_client.handle_request import HandleOwner, HandleOwnerError, HandleRefused
 from tocsin_client.nodes import NodeState, State, choose
 from tocsin_client.onion_key import OnionKey, OnionKeyError, is_onion_label
 

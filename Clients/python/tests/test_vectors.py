@@ -16,7 +16,7 @@ from conftest import VECTORS
 from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError, Signature
 from tocsin_client import PairingError, RejectionError, web_push, wire
 from tocsin_client.envelope import Submission
-from tocsin_client.handle import HandleRequest
+from tocsin_client.handle_request import HandleRequest
 from tocsin_client.puzzle import solve
 
 APPLE = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"

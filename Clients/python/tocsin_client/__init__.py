@@ -21,7 +21,8 @@ from .errors import (
     SubmissionError,
     TocsinError,
 )
-from .handle import Handle, HandleOwner, HandleOwnerError, HandleRefused
+from .handle import Handle
+from .handle_request import HandleOwner, HandleOwnerError, HandleRefused
 from .notification import BisqNotification, NotificationType
 from .options import Address, Progress
 from .outcome import Kind, Outcome

@@ -4,52 +4,61 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .client import TocsinClient
-from .options import Address, Progress
-from .envelope import Envelope, Signature
 from .errors import ClientClosed
-from .handle import Handle, HandleOwner
-from .notification import BisqNotification
-from .outcome import Outcome
-from .pairing import PairingToken
-from .site_key import SiteKey
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def _options_of(
+    source: Callable[Concatenate[TocsinClient, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[BlockingClient, P], None]]:
+    """Gives a constructor the parameters of another one, which stand there only."""
+    return functools.wraps(source)
+
+
+def _blocking(
+    method: Callable[Concatenate[TocsinClient, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[BlockingClient, P], T]:
+    """The method, with the same parameters, that waits for the result."""
+
+    @functools.wraps(method)
+    def call(self: BlockingClient, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return self._start(method(self._client, *arguments, **options)).result()
+
+    return call
+
+
 class BlockingClient:
-    """Like :class:`TocsinClient`, but its methods block; they may be called from any thread.
+    """Like :class:`TocsinClient`, with the same options, but its methods block; they may be called from any thread.
 
     Callbacks run on the client's own thread and must not block it.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[str | Address],
-        *,
-        socks: str | Address | None = "127.0.0.1:9050",
-        work_limit: float = 60.0,
-        patience: float = 600.0,
-        agent: str = "",
-        site_key: SiteKey | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
-        on_gone: Callable[[PairingToken], None] | None = None,
-    ) -> None:
-        self._client = TocsinClient(
-            nodes, socks=socks, work_limit=work_limit, patience=patience, agent=agent, site_key=site_key,
-            on_progress=on_progress, on_gone=on_gone,
-        )
+    @_options_of(TocsinClient.__init__)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._client = TocsinClient(*arguments, **options)
         self._lock = threading.Lock()
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin-client", daemon=True)
         self._thread.start()
+
+    submit = _blocking(TocsinClient.submit)
+    notify = _blocking(TocsinClient.notify)
+    register = _blocking(TocsinClient.register)
+    rotate = _blocking(TocsinClient.rotate)
+    forget = _blocking(TocsinClient.forget)
+    pair = _blocking(TocsinClient.pair)
+    erase = _blocking(TocsinClient.erase)
 
     def __enter__(self) -> BlockingClient:
         return self
@@ -83,58 +92,3 @@ class BlockingClient:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    def submit(
-        self,
-        envelope: Envelope,
-        *,
-        signature: Signature | None = None,
-        timeout: float = 180.0,
-        accept_queued: bool = False,
-        returns_when_queued: bool = False,
-    ) -> Outcome:
-        """See :meth:`TocsinClient.submit`."""
-        return self._start(
-            self._client.submit(
-                envelope, signature=signature, timeout=timeout, accept_queued=accept_queued,
-                returns_when_queued=returns_when_queued,
-            )
-        ).result()
-
-    def notify(
-        self, pairing: PairingToken, notification: BisqNotification, *, app: str = "", sound: bool = True,
-        succeeding: PairingToken | None = None, timeout: float = 180.0,
-    ) -> Outcome:
-        """See :meth:`TocsinClient.notify`."""
-        return self._start(
-            self._client.notify(
-                pairing, notification, app=app, sound=sound, succeeding=succeeding, timeout=timeout)
-        ).result()
-
-    def register(
-        self, phone: PairingToken, owner: HandleOwner, *, app: str = "", sender_keys: Sequence[bytes] = (),
-        timeout: float = 180.0,
-    ) -> Handle:
-        """See :meth:`TocsinClient.register`."""
-        return self._start(
-            self._client.register(phone, owner, app=app, sender_keys=sender_keys, timeout=timeout)
-        ).result()
-
-    def rotate(
-        self, handle: Handle, phone: PairingToken, owner: HandleOwner, *, sender_keys: Sequence[bytes] = (),
-        timeout: float = 180.0,
-    ) -> None:
-        """See :meth:`TocsinClient.rotate`."""
-        self._start(self._client.rotate(handle, phone, owner, sender_keys=sender_keys, timeout=timeout)).result()
-
-    def forget(self, handle: Handle, owner: HandleOwner, *, timeout: float = 180.0) -> None:
-        """See :meth:`TocsinClient.forget`."""
-        self._start(self._client.forget(handle, owner, timeout=timeout)).result()
-
-    def pair(self, text: str, *, app: str = "", timeout: float = 180.0) -> PairingToken:
-        """See :meth:`TocsinClient.pair`."""
-        return self._start(self._client.pair(text, app=app, timeout=timeout)).result()
-
-    def erase(self, pairing: PairingToken, *, app: str = "", timeout: float = 180.0) -> Outcome:
-        """See :meth:`TocsinClient.erase`."""
-        return self._start(self._client.erase(pairing, app=app, timeout=timeout)).result()

@@ -19,7 +19,8 @@ from .client import TocsinClient
 from .options import Address, Progress
 from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature
 from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, RejectionError, SubmissionError
-from .handle import PREFIX, Handle, HandleOwner, HandleOwnerError, HandleRefused
+from .handle import PREFIX, Handle
+from .handle_request import HandleOwner, HandleOwnerError, HandleRefused
 from .notification import BisqNotification, NotificationType
 from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, is_onion_label
 from .outcome import Kind, Outcome

@@ -13,10 +13,11 @@ from types import TracebackType
 from . import errors, session
 from .channel import Channel
 from .envelope import Envelope, Format, Signature, Submission
-from .handle import Handle, HandleOwner, HandleRefused, HandleRequest
+from .handle import Handle
+from .handle_request import HandleOwner, HandleRefused, HandleRequest
 from .link import Waiter
 from .notification import BisqNotification, NotificationType
-from .options import CONNECT_TIMEOUT, Address, Options, Progress
+from .options import Address, Options, Progress
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
 from .site_key import SiteKey
@@ -55,7 +56,7 @@ class TocsinClient:
         work_limit: float = 60.0,
         patience: float = 600.0,
         agent: str = "",
-        connect_timeout: float = CONNECT_TIMEOUT,
+        connect_timeout: float = 60.0,
         is_isolated: bool = True,
         site_key: SiteKey | None = None,
         on_progress: Callable[[Progress], None] | None = None,
@@ -65,7 +66,10 @@ class TocsinClient:
         if not addresses:
             raise ValueError("a client needs at least one node")
         proxy = Address.parse(socks) if isinstance(socks, str) else socks
-        self.options = Options(addresses, proxy, work_limit, patience, agent, connect_timeout, is_isolated, site_key)
+        self.options = Options(
+            nodes=addresses, socks=proxy, work_limit=work_limit, patience=patience, agent=agent,
+            connect_timeout=connect_timeout, is_isolated=is_isolated, site_key=site_key,
+        )
         self.on_progress = on_progress
         self.on_gone = on_gone
         self._solvers = ThreadPoolExecutor(session.SEARCHES, "tocsin-solver")

@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from .site_key import SiteKey
 from .wire import Welcome
 
-CONNECT_TIMEOUT = 60.0
-"""The time limit of one attempt to connect, in seconds: tor needs some time to find an onion service."""
-
-
 @dataclass(frozen=True)
 class Address:
     """The host and port of a node or a proxy."""
@@ -51,20 +47,21 @@ class Progress:
 
 @dataclass(frozen=True)
 class Options:
-    """The settings of a client."""
+    """The settings of a client; :class:`TocsinClient` has the defaults."""
 
     nodes: tuple[Address, ...]
     """The nodes, the preferred one first."""
-    socks: Address | None = Address("127.0.0.1", 9050)
+    socks: Address | None
     """tor's SOCKS port; ``None`` to connect directly."""
-    work_limit: float = 60.0
+    work_limit: float
     """The longest time to compute proofs of work for one submission, in seconds; 0 for none."""
-    patience: float = 600.0
+    patience: float
     """The longest time for which the client obeys a node's RETRY, in seconds."""
-    agent: str = ""
+    agent: str
     """The agent in HELLO. Leave it empty, so that the client does not differ from others."""
-    connect_timeout: float = CONNECT_TIMEOUT
-    is_isolated: bool = True
+    connect_timeout: float
+    """The longest time for one attempt to connect, in seconds: tor needs some to find an onion service."""
+    is_isolated: bool
     """Whether each phone has a tor circuit of its own, so that the node cannot link phones by their circuits."""
-    site_key: SiteKey | None = None
+    site_key: SiteKey | None
     """The key of a site that the nodes' operators know; ``None`` for any other sender."""

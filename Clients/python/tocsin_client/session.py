@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from . import wire
 from .envelope import Submission
 from .errors import ProtocolError
-from .handle import HandleRequest
+from .handle_request import HandleRequest
 from .outcome import Kind, Outcome
 from .site_key import SiteKey
 from .wire import GoAway, Puzzle, Welcome

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import Simulator
+import StandIns
 import TestSupport
 import Testing
 import Tor
@@ -119,7 +119,7 @@ struct AllocationCounter {
     /// Compiles the counter.
     /// - Returns: the path of the library, for LD_PRELOAD.
     static func library(in directory: String) async throws -> String {
-        let source = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "counter.c").path()
+        let source = Repository.file("Tests/System/Allocations/counter.c").path()
         try await compile(["-O2", "-shared", "-fPIC", "-o", "\(directory)/counter.so", source])
         return "\(directory)/counter.so"
     }

@@ -2,7 +2,7 @@
 
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -13,13 +13,13 @@ import Time
 /// The memory of a node's process, without that of files such as the program itself.
 @Suite(.tags(.released)) struct MemoryTests {
     /// The largest memory of an idle node, in bytes.
-    private static let idleNode = 8 * 1024 * 1024
+    private static let idleNode = 6 * 1024 * 1024
     /// The largest mean memory of a connection after HELLO, in bytes.
     private static let idleConnection = 2048.0
     /// The largest mean memory of an envelope in flight, in bytes.
     private static let envelopeInFlight = 16_384.0
 
-    @Test func `an idle node needs at most 8 MB`() async throws {
+    @Test func `an idle node needs at most 6 MB`() async throws {
         try await ReleaseNode.run("idle") { node in
             let memory = try await node.anonymousMemory()
             print("measured: \(memory / 1024) kB in an idle node")

@@ -3,8 +3,9 @@
 import Cryptography
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TNP
+import TestSupport
 import Testing
 import Tor
 
@@ -43,13 +44,10 @@ actor ReleaseNode {
         deviceTokens = (0..<devices).map { _ in Array(Hex.encode(SecureRandom.bytes(32)).utf8) }
     }
 
-    /// The top directory of the package.
-    private static var package: URL { URL(filePath: #filePath).appending(path: "../../../..").standardizedFileURL }
-
     /// The node's program.
     /// - Throws: ``Missing``.
     private static func program() throws -> String {
-        let path = package.appending(path: ".build/release/tocsin").path()
+        let path = Repository.file(".build/release/tocsin").path()
         guard FileManager.default.isExecutableFile(atPath: path) else { throw Missing(path: path) }
         return path
     }
@@ -117,7 +115,7 @@ actor ReleaseNode {
     }
 
     private func end() async {
-        process?.end(by: SIGKILL)
+        process?.stop(by: SIGKILL)
         await services.stop()
         try? FileManager.default.removeItem(atPath: directory)
     }

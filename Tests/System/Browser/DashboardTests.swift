@@ -2,7 +2,7 @@
 
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TestSupport
 import Testing
 
@@ -45,10 +45,10 @@ private final class SampleNode: AdminServer.Source {
                 (reason: "the ttl is over", lastHour: 2, total: 11),
             ],
             latencies: [
-                (stage: "ingress", p50: 0.000_021, p90: 0.000_048, p99: 0.000_21),
-                (stage: "admission", p50: 0.000_011, p90: 0.000_019, p99: 0.000_12),
-                (stage: "queue", p50: 0.000_033, p90: 0.000_4, p99: 0.012),
-                (stage: "provider", p50: 0.061, p90: 0.14, p99: 0.83),
+                .init(stage: "ingress", p50: 0.000_021, p90: 0.000_048, p99: 0.000_21),
+                .init(stage: "admission", p50: 0.000_011, p90: 0.000_019, p99: 0.000_12),
+                .init(stage: "queue", p50: 0.000_033, p90: 0.000_4, p99: 0.012),
+                .init(stage: "provider", p50: 0.061, p90: 0.14, p99: 0.83),
             ],
             routes: [
                 .init(
@@ -64,11 +64,11 @@ private final class SampleNode: AdminServer.Source {
                     answers: [(reason: "503 UNAVAILABLE", count: 92), (reason: "200", count: 877)], p50: 1.9, p99: 9.7),
             ],
             credentials: [
-                (app: "bisq", kind: "APNs key", file: "bisq.p8", expires: nil),
-                (app: "bisq", kind: "FCM service account", file: "bisq-fcm.json", expires: nil),
-                (app: "haveno", kind: "APNs certificate", file: "haveno.p12", expires: now + 11 * 86_400 + 3600),
+                .init(app: "bisq", kind: "APNs key", file: "bisq.p8", expires: nil),
+                .init(app: "bisq", kind: "FCM service account", file: "bisq-fcm.json", expires: nil),
+                .init(app: "haveno", kind: "APNs certificate", file: "haveno.p12", expires: now + 11 * 86_400 + 3600),
             ],
-            tor: (
+            tor: .init(
                 address: "tocsinexampleexampleexampleexampleexampleexampleexampleex.onion", bootstrap: 100,
                 isPublished: true, onions: [], restarts: 0, warning: nil
             ),

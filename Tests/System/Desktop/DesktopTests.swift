@@ -2,7 +2,7 @@
 
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -14,8 +14,7 @@ import Testing
     private static let java = ["/usr/bin/java", "\(ProcessInfo.processInfo.environment["JAVA_HOME"] ?? "")/bin/java"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
     private static let microsocks = "/usr/bin/microsocks"
-    private static let program = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "BisqDesktop.java").path()
+    private static let program = Repository.file("Tests/System/Desktop/BisqDesktop.java").path()
 
     private struct NoEndpoint: Error {}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import Simulator
+import StandIns
 import TestSupport
 import Testing
 
@@ -11,9 +11,7 @@ import Testing
 @Suite(.tags(.extended)) struct ClusterPageTests {
     /// The commands of a section, as written.
     private func commands(ofSection title: String) throws -> String {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-        let page = try String(contentsOf: root.appending(path: "Docs/cluster.md"), encoding: .utf8)
+        let page = try String(contentsOf: Repository.file("Docs/cluster.md"), encoding: .utf8)
         let sections = page.replacing("\n### ", with: "\n## ").split(separator: "\n## ")
         let section = try #require(sections.first { $0.hasPrefix(title + "\n") || $0.contains(" \(title)\n") })
         return section.split(separator: "\n", omittingEmptySubsequences: false).filter { $0.hasPrefix("    ") }
@@ -93,6 +91,7 @@ import Testing
             export PATH="\(program.path()):\(directory.path()):$PATH"
             cd "\(directory.path())"
             trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+            trap 'tail -n 20 *.log' ERR
             \(try commands(ofSection: "Try it"))
             """
         let file = directory.appending(path: "script")

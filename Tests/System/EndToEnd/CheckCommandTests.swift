@@ -5,7 +5,8 @@ import Cryptography
 import EventLoop
 import Foundation
 import Providers
-import Simulator
+import Settings
+import StandIns
 import TNP
 import TestSupport
 import Testing

@@ -2,7 +2,7 @@
 
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing

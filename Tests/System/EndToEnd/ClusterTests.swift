@@ -5,7 +5,7 @@ import Cryptography
 import EventLoop
 import Foundation
 import NodeConfiguration
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -149,13 +149,13 @@ import Tor
         guard case .unix(let socket) = engine.endpoint else { return }
         let session = try String(contentsOfFile: "\(stages[0].directory)/state/cluster.session", encoding: .utf8)
         for _ in 0..<2000 {
-            // As if its signs of life did not come through.
+            // As if its heartbeats did not come through.
             _ = try await ChildProcess.output(of: "redis-cli", ["-s", socket, "DEL", "tocsin:{tocsin}:n:\(session)"])
             if await stages[1].services.received.count == 20 { break }
             try await Task.sleep(for: .milliseconds(10))
         }
         #expect(await stages[1].services.received.count == 20)
-        // A sign of life comes every five seconds.
+        // A heartbeat comes every five seconds.
         try await Task.sleep(for: .seconds(6))
         try await stages[0].services.restart(.apnsProduction)
         for _ in 0..<1200 {
@@ -333,9 +333,7 @@ import Tor
     }
 
     @Test func `the documented rules of the engine's user are those that the tests use`() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-        let page = try String(contentsOf: root.appending(path: "Docs/cluster.md"), encoding: .utf8)
+        let page = try String(contentsOf: Repository.file("Docs/cluster.md"), encoding: .utf8)
         #expect(page.contains(EngineSettings.aclRules(user: "node", cluster: "tocsin")))
     }
 }

@@ -2,7 +2,7 @@
 
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -171,7 +171,7 @@ import Testing
             searches: IdleWorkers(), pauseFactor: 1)
         await attack.begin()
         for _ in 0..<6000 where await node.lines.count < 2 { try await Task.sleep(for: .milliseconds(100)) }
-        let figures = try #require(await attack.end()[.badTokens])
+        let figures = try #require(await attack.stop()[.badTokens])
         let lines = await node.lines
         #expect(lines.count >= 2)
         #expect(Set(lines).count == (code == .abuse ? lines.count : 1))

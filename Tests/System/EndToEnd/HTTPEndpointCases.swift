@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -355,9 +355,7 @@ private struct OpenEndpoint: SuiteTrait, TestScoping {
     }
 
     @Test func `the table in bisq.md lists every case that differs from a relay of today`() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-        let page = try String(contentsOf: root.appending(path: "Docs/bisq.md"), encoding: .utf8)
+        let page = try String(contentsOf: Repository.file("Docs/bisq.md"), encoding: .utf8)
         for test in EndpointCase.relay + EndpointCase.v1 where test.differs {
             #expect(page.contains("| \(test.name) |"), "the table of Docs/bisq.md has no row with this name")
         }

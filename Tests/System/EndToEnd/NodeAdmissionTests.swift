@@ -3,7 +3,7 @@
 import Admission
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing

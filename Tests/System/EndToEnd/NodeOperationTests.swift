@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import Foundation
-import Simulator
+import Settings
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -15,6 +17,34 @@ import TocsinClient
 
 /// How an operator changes a running node: settings, credentials, a proxy.
 @Suite(.tags(.node)) struct NodeOperationTests {
+    @Test func `unbind says what it has found, and repeats no secret`() async throws {
+        let stage = Stage()
+        try await stage.start()
+        let phone = await stage.phone(.iOS)
+        let client = stage.client()
+        let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 3, count: 32)))
+        let outcome = try await client.submit(try stage.envelope(for: phone), signedBy: key)
+        #expect(outcome.kind == .delivered)
+        let file = "\(stage.directory)/pairing"
+        try Data("\(phone.pairingToken)\n".utf8).write(to: URL(filePath: file))
+        let command = ["--config", "\(stage.directory)/tocsin.toml"]
+        func unbind(_ argument: String) async throws -> (isSuccess: Bool, text: String) {
+            try await ChildProcess.output(of: Program.path, ["unbind", argument] + command)
+        }
+        let first = try await unbind(file)
+        #expect(first.isSuccess && first.text.hasPrefix("removed"), "\(first.text)")
+        let second = try await unbind(file)
+        #expect(second.isSuccess && second.text.hasPrefix("nothing to remove"), "\(second.text)")
+        try Data("hello\n".utf8).write(to: URL(filePath: file))
+        let third = try await unbind(file)
+        #expect(!third.isSuccess && third.text.contains("neither a pairing token nor a device token"))
+        // The token itself, in place of a file that contains it.
+        let mistaken = try await unbind("\(phone.pairingToken)")
+        #expect(!mistaken.isSuccess && mistaken.text.contains("not shown") && !mistaken.text.contains("|"))
+        await client.close()
+        await stage.end()
+    }
+
     @Test func `the canary rings the operator's phone, and tells when it cannot`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()

@@ -4,7 +4,7 @@ import ArgumentParser
 import EventLoop
 import Foundation
 import Logging
-import Simulator
+import StandIns
 import Synchronization
 import TNP
 import TestSupport
@@ -813,8 +813,7 @@ private let hello: [UInt8] = {
             \(try await managedTor(of: network, in: home.directory))
             """
         let address = try await startReachable(home, configuration)
-        let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .appending(path: "Desktop/BisqDesktop.java").path()
+        let program = Repository.file("Tests/System/Desktop/BisqDesktop.java").path()
         func ring(_ phone: Phone, _ pairingToken: String) async throws {
             let sent = try await ChildProcess.output(
                 of: java,

@@ -3,7 +3,7 @@
 import ArgumentParser
 import Cryptography
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing

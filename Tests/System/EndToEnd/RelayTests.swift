@@ -3,7 +3,8 @@
 import Cryptography
 import EventLoop
 import Foundation
-import Simulator
+import Settings
+import StandIns
 import TNP
 import TestSupport
 import Testing

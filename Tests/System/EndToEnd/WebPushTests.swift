@@ -3,7 +3,7 @@
 import Cryptography
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import Synchronization
 import TNP
 import TestSupport

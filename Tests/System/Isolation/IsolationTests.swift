@@ -4,7 +4,7 @@ import Confinement
 import Cryptography
 import EventLoop
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -180,7 +180,7 @@ import Tor
         try await ring(phones, on: stage, "the reader is gone")
         let readiness = try await adminText("/readyz", on: stage)
         #expect(readiness.hasPrefix(#"{"ready":true}"#))
-        process.end()
+        process.stop()
         await stage.end()
     }
 
@@ -214,7 +214,7 @@ import Tor
             let mask = try #require(UInt64(ignored?.split(separator: "\t").last ?? "", radix: 16))
             #expect(mask & 1 << (UInt64(SIGPIPE) - 1) != 0)
         }
-        process.end()
+        process.stop()
         await stage.end()
     }
 
@@ -327,7 +327,7 @@ import Tor
         try await AllocationCounter.compile(
             [
                 "-O1", "-o", attacker,
-                URL(filePath: #filePath).deletingLastPathComponent().appending(path: "attacker.c").path(),
+                Repository.file("Tests/System/Isolation/attacker.c").path(),
             ])
         let state = "\(stage.directory)/state"
         try FileManager.default.createDirectory(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import Simulator
+import StandIns
 import TNP
 import TestSupport
 import Testing
@@ -16,7 +16,7 @@ import Tor
         let directory = URL.temporaryDirectory.appending(path: "tocsin-names-\(UUID().uuidString.prefix(8))").path()
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "name-service.py").path()
+        let script = Repository.file("Tests/System/Isolation/name-service.py").path()
         let (isSuccess, text) = try await ChildProcess.output(
             of: "unshare", ["--net", "--mount", "/usr/bin/python3", script, try Executables.tocsin(), directory],
             timeout: .seconds(170))

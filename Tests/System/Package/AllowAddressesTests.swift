@@ -15,12 +15,10 @@ import Testing
         let files = (directory.appending(path: "tocsin.toml"), directory.appending(path: "resolv.conf"))
         try Data(configuration.utf8).write(to: files.0)
         try Data(nameServers.utf8).write(to: files.1)
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
         let (isSuccess, text) = try await ChildProcess.output(
             of: "/bin/sh",
             [
-                root.appending(path: "Packaging/allow-addresses").path(), "tocsin.service", files.0.path(),
+                Repository.file("Packaging/allow-addresses").path(), "tocsin.service", files.0.path(),
                 files.1.path(), "--print",
             ])
         #expect(isSuccess)

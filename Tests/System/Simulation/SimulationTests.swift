@@ -6,8 +6,9 @@ import Store
 import TestSupport
 import Testing
 import Time
+import World
 
-@testable import Simulator
+@testable import StandIns
 @testable import Tor
 @testable import tocsin_bench
 

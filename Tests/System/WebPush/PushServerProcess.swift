@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import Simulator
+import StandIns
 import Testing
 
 /// A push server that is none of ours, with encryption and VAPID by others: `push_server.py` or `prosody.py`.

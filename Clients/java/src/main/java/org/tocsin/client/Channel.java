@@ -44,7 +44,7 @@ final class Channel {
         this.loop = loop;
         this.solvers = solvers;
         this.onIdle = onIdle;
-        links = IntStream.range(0, settings.nodes().size())
+        links = IntStream.range(0, settings.nodes.size())
                 .mapToObj(index -> new Link(this, index))
                 .toList();
     }
@@ -68,8 +68,8 @@ final class Channel {
     }
 
     void report(Progress progress) {
-        if (settings.onProgress() != null) {
-            run(() -> settings.onProgress().accept(progress));
+        if (settings.onProgress != null) {
+            run(() -> settings.onProgress.accept(progress));
         }
     }
 
@@ -207,7 +207,7 @@ final class Channel {
                 (Math.max(outcome.retryAfter() * 1_000_000, SHORTEST_RETRY) * (1 + random() / 10));
         // Waiting does not help against missing work, for which the time is spent.
         boolean isWorthWaiting = outcome.retryAfter() > 0 && !Session.requiresWork(outcome);
-        if (isWorthWaiting && pause <= settings.patience() && entry.deadline - Loop.now() > pause) {
+        if (isWorthWaiting && pause <= settings.patience && entry.deadline - Loop.now() > pause) {
             report(new Progress(
                     Progress.Step.WAITING, link.address, outcome.description(), pause / 1_000_000, 0));
             entry.pause = loop.schedule(pause, () -> again(entry));
@@ -254,7 +254,7 @@ final class Channel {
     /** Runs a callback on the user's executor; here, if that takes no more tasks. */
     private void run(Runnable callback) {
         try {
-            settings.executor().execute(callback);
+            settings.executor.execute(callback);
         } catch (RejectedExecutionException error) {
             callback.run();
         }

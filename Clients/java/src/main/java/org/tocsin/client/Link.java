@@ -45,11 +45,10 @@ final class Link implements Connection.Handler {
     Link(Channel channel, int index) {
         this.channel = channel;
         this.index = index;
-        address = channel.settings.nodes().get(index);
+        address = channel.settings.nodes.get(index);
         session = new Session(
-                channel.settings.workLimit() > 0,
-                channel.settings
-                        .siteKey()
+                channel.settings.workLimit > 0,
+                channel.settings.siteKey
                         .map(key -> (UnaryOperator<byte[]>) seed -> key.authentication(seed, address.host()))
                         .orElse(null));
     }
@@ -100,9 +99,9 @@ final class Link implements Connection.Handler {
         connection = new Connection(
                 channel.loop,
                 address,
-                channel.settings.proxy(),
+                channel.settings.proxy,
                 channel.password,
-                channel.settings.connectTimeout(),
+                channel.settings.connectTimeout,
                 this);
     }
 
@@ -137,7 +136,7 @@ final class Link implements Connection.Handler {
         connectedAt = Loop.now();
         lastFrame = connectedAt;
         channel.report(new Progress(Progress.Step.CONNECTED, address));
-        connection.write(session.connected(channel.settings.agent()));
+        connection.write(session.connected(channel.settings.agent));
         channel.assignWaiting();
         flush();
     }
@@ -172,7 +171,7 @@ final class Link implements Connection.Handler {
                     isProxyUnreachable
                             ? new SubmissionException(
                                     SubmissionException.Kind.PROXY_UNREACHABLE,
-                                    "the SOCKS proxy at " + channel.settings.proxy() + " cannot be reached: " + reason)
+                                    "the SOCKS proxy at " + channel.settings.proxy + " cannot be reached: " + reason)
                             : unreachable(reason),
                     0);
         } else if (leaving != null && leaving.code() != Wire.GoAway.IDLE) {

@@ -2,7 +2,6 @@
 package org.tocsin.client;
 
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -12,7 +11,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -73,17 +71,7 @@ public final class TocsinClient implements AutoCloseable {
 
     /** Describes a client. */
     public static final class Builder {
-        private final List<NodeAddress> nodes = new ArrayList<>();
-        private NodeAddress proxy = new NodeAddress("127.0.0.1", 9050);
-        private Duration workLimit = Duration.ofSeconds(60);
-        private Duration patience = Duration.ofMinutes(10);
-        private Duration connectTimeout = Duration.ofSeconds(60);
-        private String agent = "";
-        private boolean isIsolated = true;
-        private SiteKey siteKey;
-        private Executor executor = ForkJoinPool.commonPool();
-        private Consumer<Progress> onProgress;
-        private Consumer<PairingToken> onGone;
+        private final Settings settings = new Settings();
 
         private Builder() {}
 
@@ -106,7 +94,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder node(NodeAddress address) {
-            nodes.add(address);
+            settings.nodes.add(address);
             return this;
         }
 
@@ -118,7 +106,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder socks(NodeAddress address) {
-            proxy = address;
+            settings.proxy = address;
             return this;
         }
 
@@ -128,7 +116,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder direct() {
-            proxy = null;
+            settings.proxy = null;
             return this;
         }
 
@@ -139,7 +127,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder workLimit(Duration limit) {
-            workLimit = limit;
+            settings.workLimit = nanoseconds(limit);
             return this;
         }
 
@@ -151,7 +139,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder patience(Duration limit) {
-            patience = limit;
+            settings.patience = nanoseconds(limit);
             return this;
         }
 
@@ -162,7 +150,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder connectTimeout(Duration limit) {
-            connectTimeout = limit;
+            settings.connectTimeout = nanoseconds(limit);
             return this;
         }
 
@@ -173,10 +161,11 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder agent(String name) {
-            if (Bytes.of(name).length > LONGEST_AGENT) {
+            byte[] text = Bytes.of(name);
+            if (text.length > LONGEST_AGENT) {
                 throw new IllegalArgumentException("an agent has at most " + LONGEST_AGENT + " bytes");
             }
-            agent = name;
+            settings.agent = text;
             return this;
         }
 
@@ -186,7 +175,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder sharedCircuit() {
-            isIsolated = false;
+            settings.isIsolated = false;
             return this;
         }
 
@@ -198,7 +187,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder siteKey(SiteKey key) {
-            siteKey = key;
+            settings.siteKey = Optional.ofNullable(key);
             return this;
         }
 
@@ -209,7 +198,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder executor(Executor runner) {
-            executor = runner;
+            settings.executor = runner;
             return this;
         }
 
@@ -220,7 +209,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder onProgress(Consumer<Progress> receiver) {
-            onProgress = receiver;
+            settings.onProgress = receiver;
             return this;
         }
 
@@ -231,7 +220,7 @@ public final class TocsinClient implements AutoCloseable {
          * @return this builder
          */
         public Builder onGone(Consumer<PairingToken> receiver) {
-            onGone = receiver;
+            settings.onGone = receiver;
             return this;
         }
 
@@ -242,21 +231,10 @@ public final class TocsinClient implements AutoCloseable {
          * @throws IllegalStateException if no node was added
          */
         public TocsinClient build() {
-            if (nodes.isEmpty()) {
+            if (settings.nodes.isEmpty()) {
                 throw new IllegalStateException("a client needs at least one node");
             }
-            return new TocsinClient(new Settings(
-                    List.copyOf(nodes),
-                    proxy,
-                    nanoseconds(workLimit),
-                    nanoseconds(patience),
-                    nanoseconds(connectTimeout),
-                    Bytes.of(agent),
-                    isIsolated,
-                    Optional.ofNullable(siteKey),
-                    executor,
-                    onProgress,
-                    onGone));
+            return new TocsinClient(settings.copy());
         }
     }
 
@@ -359,7 +337,7 @@ public final class TocsinClient implements AutoCloseable {
                 submission.returnsWhenQueued,
                 Loop.now(),
                 nanoseconds(submission.timeout),
-                settings.workLimit());
+                settings.workLimit);
         CompletableFuture<Outcome> future = send(entry, address);
         future.whenComplete((outcome, error) -> {
             if (outcome != null && outcome.endsPairing(submission.envelope.isByHandle())) {
@@ -461,11 +439,11 @@ public final class TocsinClient implements AutoCloseable {
 
     /** The host of the only node that requests about handles go to. */
     private String host() {
-        return settings.nodes().get(0).host();
+        return settings.nodes.get(0).host();
     }
 
     private CompletableFuture<Handle> ask(HandleRequest request, String address, Duration timeout) {
-        Entry entry = new Entry(request, Loop.now(), nanoseconds(timeout), settings.workLimit());
+        Entry entry = new Entry(request, Loop.now(), nanoseconds(timeout), settings.workLimit);
         CompletableFuture<Handle> answer = send(entry, address)
                 .thenCompose(outcome -> entry.handle != null && outcome.kind() == Outcome.Kind.DELIVERED
                         ? CompletableFuture.completedFuture(entry.handle)
@@ -589,8 +567,8 @@ public final class TocsinClient implements AutoCloseable {
 
     private void gone(String address) {
         PairingToken pairing = pairings.remove(address);
-        if (pairing != null && settings.onGone() != null) {
-            settings.executor().execute(() -> settings.onGone().accept(pairing));
+        if (pairing != null && settings.onGone != null) {
+            settings.executor.execute(() -> settings.onGone.accept(pairing));
         }
     }
 
@@ -598,7 +576,7 @@ public final class TocsinClient implements AutoCloseable {
 
     /** The channel of a phone. The map is bounded; phones beyond the bound share channels. */
     private Channel channel(String address) {
-        String key = settings.isIsolated() ? address : "";
+        String key = settings.isIsolated ? address : "";
         Channel channel = channels.get(key);
         if (channel != null) {
             return channel;

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// See llhttp.c.
+#include "/usr/share/llhttp/api.c"

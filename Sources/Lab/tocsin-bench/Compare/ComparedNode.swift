@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import FoundationEssentials
+import StandIns
+
+/// A node that delivers to the sink. Its limits are never reached; what they protect is enabled, as by default.
+struct ComparedNode {
+    let server: LocalServer
+    let httpPort: UInt16
+
+    /// The largest `limits.replay_entries`.
+    static let maximumEnvelopes = 10_000_000
+
+    /// Starts a node.
+    /// - Parameters:
+    ///   - name: of its files.
+    ///   - envelopes: how many envelopes, each for a device token of its own, the node must have room for.
+    ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
+    ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
+    ///   - engine: what the node shares with other nodes of a cluster; `nil` for a node on its own.
+    init(
+        _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, circuitIDs: Bool = false,
+        upstream: LocalServer? = nil, engine: RedisServer? = nil
+    ) throws {
+        let (port, httpPort) = (LocalPort.free(), LocalPort.free())
+        let directory = servers.directory
+        try PrivateFile.create("\(directory)/\(name).p8", holding: SigningKey.generate(.es256).pem)
+        let credential = """
+            [app.apns]
+            topic = "org.example.app"
+            key_file = "\(name).p8"
+            key_id = "BENCHKEY01"
+            team_id = "BENCHTEAM1"
+            """
+        let cluster = try engine.map { engine in
+            _ = try KeyFile.readOrCreate("\(directory)/cluster.key")
+            return "[cluster]\nnodes = 3\nredis = \"\(engine.endpoint)\"\nkey_file = \"cluster.key\""
+        }
+        let configuration = """
+            [node]
+            state = "\(name)"
+            log = "error"
+            [listen]
+            tnp = "127.0.0.1:\(port)"
+            http = "127.0.0.1:\(httpPort)"
+            circuit_ids = \(circuitIDs)
+            [tor]
+            managed = false
+            \(SimulatedConfiguration.unlimitedRates)
+            in_flight = 1000
+            total_in_flight = 100000
+            replay_entries = \(envelopes)
+            device_tokens = \(envelopes)
+            [[app]]
+            name = "bench"
+            \(upstream.map { "[app.upstream]\nnode = \"\($0.address)\"\ndirect = true" } ?? credential)
+            [apns]
+            production = "https://\(sink.address)"
+            trust_file = "ca.pem"
+            \(cluster ?? "")
+
+            """
+        let file = "\(directory)/\(name).toml"
+        try Data(configuration.utf8).write(to: URL(filePath: file))
+        server = try servers.start([try Executables.tocsin(), "run", "--config", file], port: port)
+        self.httpPort = httpPort
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import StandIns
+
+/// The results of a comparison.
+struct ComparisonResults {
+    /// The runs of all rows but (h).
+    var rows: [ComparisonRow: RowRuns] = [:]
+    /// The runs of row (h).
+    var openLoop: [OpenLoop.Run] = []
+}
+
+/// Runs the rows of a comparison, on servers that serve all of them.
+final class Comparison {
+    private(set) var results = ComparisonResults()
+
+    private let servers: ServerProcesses
+    private let requests: Int
+    private let bench: BenchProgram
+    private let h2load: H2Load
+    private var relay: RelayLoad
+    private let sink: LocalServer
+    private let nginx: LocalServer
+    private let nghttpx: LocalServer
+    private let node: ComparedNode
+    /// A node without credentials, whose upstream is ``node``.
+    private let relayingNode: ComparedNode
+    /// A node that shares its state with others through ``engine``.
+    private let clusteredNode: ComparedNode
+    private let engine: RedisServer
+
+    /// More than all envelopes with which loads warm up.
+    private static let reserve = 100_000
+
+    /// The number of envelopes that the node receives, at most; each is for a device token of its own.
+    static func envelopes(rounds: Int, requests: Int) -> Int {
+        rounds * (2 * requests + RelayLoad.maximumRequests + OpenLoop.envelopes) + reserve
+    }
+
+    /// Starts the servers.
+    /// - Parameters:
+    ///   - requests: the requests per row.
+    ///   - envelopes: the number of envelopes that the node receives in all, at most.
+    init(on servers: ServerProcesses, requests: Int, envelopes: Int) async throws {
+        self.servers = servers
+        self.requests = requests
+        bench = try BenchProgram(directory: servers.directory)
+        h2load = try H2Load(directory: servers.directory)
+        relay = RelayLoad(directory: servers.directory)
+        sink = try NginxServer.startSink(on: servers)
+        nginx = try NginxServer.startPlain(on: servers)
+        nghttpx = try NghttpxServer.start(on: servers, sink: sink)
+        node = try ComparedNode("node", on: servers, sink: sink, envelopes: envelopes)
+        relayingNode = try ComparedNode(
+            "relay", on: servers, sink: sink, envelopes: envelopes, upstream: node.server)
+        engine = try RedisServer(port: LocalPort.free())
+        try await engine.start()
+        clusteredNode = try ComparedNode("clustered", on: servers, sink: sink, envelopes: envelopes, engine: engine)
+    }
+
+    /// Stops the engine.
+    func stop() async { await engine.stop() }
+
+    /// Measures the rows with an onion service.
+    func measureOnion(_ rows: [ComparisonRow], rounds: Int) async throws {
+        let onion = OnionComparison(bench: bench, h2load: h2load, servers: servers, sink: sink)
+        results.rows.merge(try await onion.run(rows, rounds: rounds)) { $1 }
+    }
+
+    /// Measures any other row once.
+    func measure(_ row: ComparisonRow) throws {
+        switch row {
+        case .h2load: results.rows[row, default: RowRuns()].append(try runH2Load())
+        case .client: results.rows[row, default: RowRuns()].append(try runClient())
+        case .nghttpx: results.rows[row, default: RowRuns()].append(try runProxy())
+        case .node: results.rows[row, default: RowRuns()].append(try runNode())
+        case .nginx: results.rows[row, default: RowRuns()].append(try runNginx())
+        case .httpAPI: results.rows[row, default: RowRuns()].append(try runHTTPAPI())
+        case .openLoop:
+            results.openLoop += try OpenLoop(
+                bench: bench, h2load: h2load, node: node.server, clusteredNode: clusteredNode.server, sink: sink
+            ).round()
+        case .relay: results.rows[row, default: RowRuns()].append(try runRelay())
+        case .cluster: results.rows[row, default: RowRuns()].append(try runCluster())
+        case .onion, .onionProxy, .onionForwarded: break
+        }
+    }
+
+    private func runH2Load() throws -> RowRun {
+        let target = H2Load.Target(origin: "https://\(sink.address)", inFlight: 500)
+        return RowRun(
+            try h2load.run(requests, to: target, measuring: [sink.pid]), load: "h2load", others: ["sink"],
+            tested: "h2load")
+    }
+
+    private func runClient() throws -> RowRun {
+        RowRun(
+            try bench.run(
+                [
+                    "http2", "--server", sink.address, "--authority", "\(servers.directory)/ca.pem", "--requests",
+                    "\(requests)", "--in-flight", "500",
+                ], measuring: [sink.pid]),
+            load: "our client", others: ["sink"], tested: "our client")
+    }
+
+    private func runProxy() throws -> RowRun {
+        let target = H2Load.Target(origin: "http://\(nghttpx.address)", connections: 50, inFlight: 20)
+        return RowRun(
+            try h2load.run(requests, to: target, measuring: [nghttpx.pid, sink.pid]), load: "h2load",
+            others: ["nghttpx", "sink"], tested: "nghttpx")
+    }
+
+    private func runNode() throws -> RowRun {
+        RowRun(
+            try bench.load(
+                requests, to: node.server.address, ["--connections", "50", "--in-flight", "20"],
+                measuring: [node.server.pid, sink.pid]),
+            load: "load", others: ["node", "sink"], tested: "node")
+    }
+
+    private func runRelay() throws -> RowRun {
+        RowRun(
+            try bench.load(
+                requests, to: relayingNode.server.address, ["--connections", "50", "--in-flight", "20"],
+                measuring: [relayingNode.server.pid, node.server.pid, sink.pid]),
+            load: "load", others: ["first node", "upstream", "sink"], tested: "first node")
+    }
+
+    private func runCluster() throws -> RowRun {
+        RowRun(
+            try bench.load(
+                requests, to: clusteredNode.server.address, ["--connections", "50", "--in-flight", "20"],
+                measuring: [clusteredNode.server.pid, engine.pid ?? 0, sink.pid]),
+            load: "load", others: ["node", "Redis", "sink"], tested: "node")
+    }
+
+    private func runNginx() throws -> RowRun {
+        RowRun(
+            try relay.run(requests, to: nginx.port, measuring: [nginx.pid]), load: "h2load", others: ["nginx"],
+            tested: "nginx")
+    }
+
+    private func runHTTPAPI() throws -> RowRun {
+        RowRun(
+            try relay.run(requests, to: node.httpPort, measuring: [node.server.pid, sink.pid]), load: "h2load",
+            others: ["node", "sink"], tested: "node")
+    }
+}

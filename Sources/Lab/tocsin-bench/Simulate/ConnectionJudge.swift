@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import TNP
+import World
+
+/// Reads the frames between senders and the node: on a connection that lives, each SUBMIT gets exactly one final outcome.
+final class ConnectionJudge {
+    private struct Watched {
+        var sender = FrameDecoder(maximumLength: 1 << 20)
+        var node = FrameDecoder(maximumLength: 1 << 20)
+        /// The PROXY line, which precedes the first frame.
+        var hasPassedLine = false
+        var open: Set<UInt32> = []
+        /// Whether the sender keeps to the protocol as far as it is known; only then the node owes answers.
+        var isSound = true
+        /// Whether the node has sent GOAWAY, after which it need not answer.
+        var isLeaving = false
+    }
+
+    private var connections: [Int: Watched] = [:]
+    private let violated: (String) -> Void
+
+    init(violated: @escaping (String) -> Void) { self.violated = violated }
+
+    /// The number of submissions without an outcome on connections that live.
+    var open: Int { connections.values.reduce(0) { $0 + ($1.isSound && !$1.isLeaving ? $1.open.count : 0) } }
+
+    func observe(_ connection: SimulatedConnection, _ event: SimulatedNetwork.Event) {
+        switch event {
+        case .opened: connections[connection.number] = Watched()
+        case .closed: connections[connection.number] = nil
+        case .sent: break
+        case .read(let bytes, let byListener):
+            guard var watched = connections.removeValue(forKey: connection.number) else { return }
+            if watched.isSound {
+                do throws(ProtocolError) {
+                    try byListener ? read(bytes, ofSender: &watched) : read(bytes, ofNode: &watched, connection.number)
+                } catch {
+                    if !byListener { violated("connection \(connection.number): a broken frame of the node: \(error)") }
+                    watched.isSound = false
+                }
+            }
+            connections[connection.number] = watched
+        }
+    }
+
+    private func read(_ bytes: [UInt8], ofSender watched: inout Watched) throws(ProtocolError) {
+        var rest = bytes[...]
+        if !watched.hasPassedLine {
+            guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { return }
+            watched.hasPassedLine = true
+            rest = rest[(end + 1)...]
+        }
+        watched.sender.append(Array(rest).span.bytes)
+        while let frame = try watched.sender.next() {
+            if case .submit(let submission) = try Message(frame) {
+                // A sender that uses a number twice breaks the protocol.
+                if !watched.open.insert(submission.request).inserted { watched.isSound = false }
+            }
+        }
+    }
+
+    private func read(_ bytes: [UInt8], ofNode watched: inout Watched, _ number: Int) throws(ProtocolError) {
+        watched.node.append(bytes.span.bytes)
+        while let frame = try watched.node.next() {
+            switch try Message(frame) {
+            case .result(let result) where result.outcome.isFinal:
+                if watched.open.remove(result.request) == nil, watched.isSound {
+                    violated("connection \(number): a second final outcome for request \(result.request)")
+                }
+            case .goAway: watched.isLeaving = true
+            default: break
+            }
+        }
+    }
+}

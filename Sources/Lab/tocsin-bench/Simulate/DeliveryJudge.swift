@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import StandIns
+import TNP
+import Time
+import World
+
+/// Checks what phones receive and what the node tells senders, and reports the first broken rule.
+final class DeliveryJudge {
+    /// What a sender knows of an envelope.
+    enum Fate: Equatable { case pending, queued, delivered, refused, abandoned }
+
+    private struct Record {
+        let device: Magic
+        /// The device tokens that the node may use for it: of an envelope by handle, there may be two.
+        let deviceTokens: Set<[UInt8]>
+        /// The seconds after which nobody needs to deliver it.
+        let ttl: Int64
+        let made: MonotonicTime
+        /// Of the envelopes of one phone with the same collapse id, the newest replaces the others.
+        let replacementKey: [UInt8]?
+        var fate = Fate.pending
+        var deliveries = 0
+        /// When the node has read a service's answer to a delivery; `nil` if it may not know of any.
+        var answered: MonotonicTime?
+        var id = ""
+        var collapseID: String?
+    }
+
+    /// The longest pause of a breaker or a device. The node refuses an envelope whose ttl runs out before its next attempt.
+    private static let maximumPause: Int64 = 900
+
+    /// How long the node remembers what it has told a sender (PROTOCOL §3, the replay window's default).
+    private static let replayWindow = Duration.seconds(600)
+
+    private let simulation: Simulation
+    private var records: [String: Record] = [:]
+    /// Reads what the services and the node say to each other.
+    private(set) var answers: AnswerWatch!
+    /// Device tokens that were unregistered at some time: their envelopes may be refused or dropped.
+    private var endedTokens: Set<[UInt8]> = []
+    /// When a phone has received an envelope with this replacement key last.
+    private var lastReceived: [[UInt8]: MonotonicTime] = [:]
+    /// By how many seconds the wall clock of the node is ahead.
+    var clockSkew: Int64 = 0 { willSet { earlierSkews.append((simulation.now, clockSkew)) } }
+    /// The earlier skews, and until when they lasted.
+    private var earlierSkews: [(until: MonotonicTime, skew: Int64)] = []
+
+    /// The most seconds that can have passed since `start` by the wall clock of the node, which may have moved.
+    private func longestTime(since start: MonotonicTime) -> Int64 {
+        let skews = earlierSkews.filter { $0.until >= start }.map(\.skew) + [clockSkew]
+        return (simulation.now - start).components.seconds + (skews.max() ?? 0) - (skews.min() ?? 0)
+    }
+    /// The first broken rule.
+    private(set) var violation: String?
+    /// Receives a line about each event.
+    var note: (String) -> Void = { _ in }
+    private(set) var delivered = 0
+    private(set) var repeated = 0
+
+    init(_ simulation: Simulation) {
+        self.simulation = simulation
+        answers = AnswerWatch(simulation) { [unowned self] name in
+            note("\(name): the node has read the answer")
+            records[name]?.answered = simulation.now
+        }
+    }
+
+    /// The number of envelopes so far.
+    var envelopes: Int { records.count }
+
+    func violated(_ rule: String) { violation = violation ?? rule }
+
+    // MARK: Senders
+
+    /// A sender has made an envelope.
+    /// - Parameter deviceTokens: those that the node may use, if the sender names a handle.
+    func made(_ envelope: Envelope, named name: String, for deviceTokens: Set<[UInt8]>? = nil) {
+        let collapseID = envelope.collapseID.map { String(decoding: $0, as: UTF8.self) } ?? "-"
+        let address = envelope.handle?.bytes ?? Array(envelope.deviceToken)
+        let deviceToken = envelope.handle == nil ? String(decoding: address.prefix(8), as: UTF8.self) : "a handle"
+        note("\(name) made for \(envelope.magic) \(deviceToken)…, ttl \(envelope.ttl), collapse id \(collapseID)")
+        records[name] = Record(
+            device: envelope.magic, deviceTokens: deviceTokens ?? [address],
+            ttl: Int64(envelope.ttl), made: simulation.now,
+            replacementKey: envelope.collapseID.map { address + $0 })
+    }
+
+    /// A sender has learnt an outcome.
+    func told(_ outcome: Outcome, of name: String) {
+        guard var record = records[name] else { return }
+        note("\(name) told \(outcome.kind), \(outcome.reason)")
+        switch outcome.kind {
+        case .delivered:
+            record.fate = .delivered
+            if record.deliveries == 0 { violated("DELIVERED \(name), which no phone has received") }
+        case .queued: if record.fate == .pending { record.fate = .queued }
+        case .gone:
+            record.fate = .refused
+            if endedTokens.isDisjoint(with: record.deviceTokens), outcome.reason != .unknownHandle {
+                violated("GONE \(name) for a phone that has kept its device token")
+            }
+        case .rejected:
+            record.fate = .refused
+            // After unknown fates, the next pause is as long as all earlier ones together, and up to a quarter longer.
+            let age = (simulation.now - record.made).components.seconds
+            if outcome.reason != .ttlRanOut || !mayBeDropped(record, within: max(Self.maximumPause, age * 5 / 4)) {
+                violated("REJECTED \(name) without a cause: \(outcome.reason)")
+            }
+        case .retry: if record.fate == .pending { record.fate = .abandoned }
+        }
+        records[name] = record
+    }
+
+    /// A sender has given up an envelope, about which it knows nothing.
+    func abandoned(_ name: String) {
+        note("\(name) abandoned")
+        if records[name]?.fate == .pending { records[name]?.fate = .abandoned }
+    }
+
+    // MARK: Phones
+
+    /// A device token has ended.
+    func ended(_ deviceToken: [UInt8]) { endedTokens.insert(deviceToken) }
+
+    /// A phone has received an envelope.
+    func received(_ notification: ReceivedNotification, named name: String) {
+        guard var record = records[name] else { return violated("a phone has received \(name), which nobody has sent") }
+        note("\(name) received by a phone")
+        delivered += 1
+        if let key = record.replacementKey { lastReceived[key] = simulation.now }
+        if record.deliveries > 0 {
+            repeated += 1
+            let sent = answers.timeSent(stream: notification.stream) ?? simulation.now
+            if let answered = record.answered, answered < sent, sent < answered + Self.replayWindow {
+                violated("\(name) was sent again, although the node had read the answer")
+            }
+            // Google and push servers assign a new id to each message; Apple's is the node's.
+            let isOfNode = record.device == .iOS || record.device == .iOSDev
+            if isOfNode, record.id != notification.id {
+                violated("\(name) was delivered again under another apns-id")
+            }
+            if record.collapseID != notification.collapseID {
+                violated("\(name) was delivered again under another collapse id")
+            }
+        }
+        record.deliveries += 1
+        (record.id, record.collapseID) = (notification.id, notification.collapseID)
+        records[name] = record
+        answers.accepted(name, stream: notification.stream)
+    }
+
+    // MARK: The node
+
+    /// The node has ended. It cannot know any longer what it has not told a sender, or not flushed.
+    /// - Parameter flush: every answer that it has read before this time is on the disk.
+    func nodeEnded(flush: MonotonicTime) {
+        for (name, record) in records {
+            if let answered = record.answered, record.fate == .pending || answered >= flush {
+                records[name]?.answered = nil
+            }
+        }
+    }
+
+    // MARK: The end
+
+    /// Checks, after a calm time at the end, that nothing was lost.
+    func checkAll() {
+        for name in records.keys.sorted() {
+            guard let record = records[name] else { continue }
+            switch record.fate {
+            case .delivered, .refused, .abandoned: break
+            case .pending: violated("\(name) has no outcome")
+            case .queued:
+                if record.deliveries == 0, !mayBeDropped(record) { violated("QUEUED \(name), and then lost") }
+            }
+        }
+    }
+
+    /// Whether the node need not deliver an envelope: the phone has another device token, the ttl has run out by the node's
+    /// clock within some seconds, or another envelope has replaced it.
+    private func mayBeDropped(_ record: Record, within seconds: Int64 = 0) -> Bool {
+        !endedTokens.isDisjoint(with: record.deviceTokens) || record.ttl <= longestTime(since: record.made) + seconds
+            || record.replacementKey.flatMap { lastReceived[$0] }.map { $0 > record.made } ?? false
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Time
+import World
+
+/// Watches what Apple and Google would hold against the node: too many unknown device tokens, and too many provider tokens.
+final class ServiceJudge {
+    private let simulation: Simulation
+    private let violated: (String) -> Void
+    /// When a device token was refused, in the last ``window``.
+    private var refusals: [MonotonicTime] = []
+    /// When the node was started, in the last ``window``.
+    private var starts: [MonotonicTime] = []
+    private var providerTokens: (seen: Int, changed: MonotonicTime)?
+    /// Until when a provider token may be in use that was made by a wrong clock.
+    private var clockWasWrongUntil: MonotonicTime?
+    /// Until when the node may use a provider token of which it cannot know the age.
+    private var ageIsUnknownUntil: MonotonicTime?
+
+    private static let window = Duration.seconds(600)
+    /// `limits.unproven_burst` and `limits.unproven_per_minute`, by default.
+    private static let (burst, perMinute) = (300, 120)
+    /// The minutes that an envelope to an unknown device token may wait for a service: those of a fault, and of the
+    /// breaker's pause after it.
+    private static let maximumWait = 30
+    /// Apple's shortest time between two provider tokens ("Establishing a token-based connection to APNs").
+    private static let shortestRenewal = Duration.seconds(20 * 60)
+    /// Longer than Apple accepts a provider token.
+    private static let tokenLifetime = Duration.seconds(3600)
+    /// How often ``checkProviderTokens(seen:clockSkew:)`` is called.
+    static let interval = Duration.seconds(60)
+
+    init(_ simulation: Simulation, violated: @escaping (String) -> Void) {
+        self.simulation = simulation
+        self.violated = violated
+    }
+
+    /// The node has started, with full allowances.
+    /// - Parameter clockSkew: by how much its wall clock is wrong.
+    func nodeStarted(clockSkew: Int64) {
+        starts.append(simulation.now)
+        // A node that starts while the clock is wrong, or has been, cannot know how old the stored token is.
+        if clockSkew != 0 || clockWasWrongUntil.map({ simulation.now < $0 }) == true {
+            ageIsUnknownUntil = simulation.now + Self.tokenLifetime
+        }
+    }
+
+    /// The node's wall clock has been moved, for however short a time.
+    func clockMoved() { clockWasWrongUntil = simulation.now + Self.tokenLifetime }
+
+    /// A service has refused a request because of its device token.
+    func refused() {
+        let now = simulation.now
+        refusals.append(now)
+        if let first = refusals.first, now - first > Self.window { refusals.removeAll { now - $0 > Self.window } }
+        if let first = starts.first, now - first > Self.window { starts.removeAll { now - $0 > Self.window } }
+        let minutes = Int(Self.window.components.seconds) / 60
+        // What was admitted in the window, and what has waited since before it; Apple is asked in both environments.
+        let most = 2 * (Self.burst * (starts.count + 1) + Self.perMinute * (minutes + Self.maximumWait))
+        if refusals.count > most {
+            violated("\(refusals.count) device tokens refused in \(minutes) minutes; the limit is \(most)")
+        }
+    }
+
+    /// - Parameters:
+    ///   - seen: how many provider tokens Apple has seen.
+    ///   - clockSkew: by how much the node's wall clock is wrong.
+    func checkProviderTokens(seen: Int, clockSkew: Int64) {
+        let now = simulation.now
+        if clockSkew != 0 { clockWasWrongUntil = now + Self.tokenLifetime }
+        guard let last = providerTokens, seen > last.seen else {
+            if seen > 0, providerTokens == nil { providerTokens = (seen, now) }
+            return
+        }
+        let isExcused = ageIsUnknownUntil.map { now < $0 } ?? false
+        if !isExcused, seen > last.seen + 1 || now - last.changed < Self.shortestRenewal - Self.interval {
+            violated("\(seen - last.seen) new provider tokens after \((now - last.changed).components.seconds) s")
+        }
+        providerTokens = (seen, now)
+    }
+}

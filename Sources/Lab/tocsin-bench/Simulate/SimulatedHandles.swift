@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import TNP
+import Time
+import TocsinClient
+import World
+
+/// The apps of the phones that are rung by handle: each registers its handle, puts its new device token behind it when
+/// that has changed, and registers again if the node does not know it. Checks that a handle never goes back to an older
+/// device token, and that the node loses none that has rung.
+final class SimulatedHandles: @unchecked Sendable {
+    // Unchecked: a simulation has one thread.
+
+    private struct Owner {
+        let key: Ed25519.PrivateKey
+        /// The only key that may ring the phone besides the owner's.
+        let senderKey: Ed25519.PrivateKey
+        var handle: Handle?
+        /// The device token that the node has confirmed last.
+        var token: [UInt8] = []
+        /// The device tokens that the phone had before.
+        var olderTokens: Set<[UInt8]> = []
+        var isAsking = false
+        /// When a notification by this handle was delivered first.
+        var rang: MonotonicTime?
+        /// Whether the node has had the time to store that it rang.
+        var isSafe = false
+    }
+
+    private let world: SimulatedWorld
+    private let client: TocsinClient
+    private var owners: [Int: Owner] = [:]
+    /// For each envelope, the owner of the handle, and the device tokens that the node must not use.
+    private var envelopes: [String: (owner: Int, forbidden: Set<[UInt8]>)] = [:]
+    private(set) var rotations = 0
+
+    /// The time after which the node has stored that a handle rang, if its disk works.
+    private static let storeTime = Duration.seconds(60)
+
+    /// Which phones are rung by handle.
+    static func isForHandle(_ phone: Int) -> Bool { phone % 5 == 2 }
+
+    init(_ world: SimulatedWorld) {
+        self.world = world
+        client = TocsinClient(
+            TocsinClient.Options(nodes: [SimulatedWorld.onion], connectTimeout: .seconds(30)), on: world.sendersLoop)
+        var random = world.simulation.random("handles")
+        for phone in world.phones where Self.isForHandle(phone.number) {
+            func key() -> Ed25519.PrivateKey {
+                Ed25519.PrivateKey(seed: (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) })!
+            }
+            owners[phone.number] = Owner(key: key(), senderKey: key())
+        }
+    }
+
+    /// Starts the apps.
+    func start() {
+        for phone in owners.keys.sorted() { ask(phone) }
+        watch()
+    }
+
+    /// How a desktop rings the phone now; `nil` as long as the phone has no handle.
+    func access(to phone: Int) -> (handle: Handle, key: Ed25519.PrivateKey)? {
+        owners[phone].flatMap { owner in owner.handle.map { ($0, owner.senderKey) } }
+    }
+
+    /// The device tokens that the node may use for a phone that is rung now.
+    func tokens(of phone: Int) -> Set<[UInt8]> {
+        Set([world.phones[phone].deviceToken, owners[phone]?.token ?? []]).subtracting([[]])
+    }
+
+    /// A desktop has made an envelope for a phone.
+    func made(_ name: String, for phone: Int) {
+        if let owner = owners[phone] { envelopes[name] = (phone, owner.olderTokens) }
+    }
+
+    /// A phone has received an envelope.
+    func received(_ name: String, at deviceToken: String) {
+        guard let (_, forbidden) = envelopes[name] else { return }
+        if forbidden.contains(Array(deviceToken.utf8)) {
+            world.judge.violated("\(name) went to a device token that the owner had replaced before")
+        }
+    }
+
+    /// A desktop has learnt an outcome.
+    func told(_ outcome: Outcome, of name: String) {
+        guard let (phone, _) = envelopes[name] else { return }
+        if outcome.kind == .delivered, owners[phone]?.rang == nil { owners[phone]?.rang = world.simulation.now }
+        if outcome.reason == .unknownHandle { lost(phone, "a submission") }
+    }
+
+    /// The phone has got another device token.
+    func tokenChanged(of phone: Int) { if owners[phone] != nil { ask(phone) } }
+
+    /// The node has ended: it may not have stored what happened last.
+    func nodeEnded() {
+        for (phone, owner) in owners where !owner.isSafe { owners[phone]?.rang = nil }
+    }
+
+    /// Notices once a minute which handles the node has stored as rung.
+    private func watch() {
+        world.simulation.schedule(after: Self.storeTime, in: world.simulation.background) { [self] in
+            for (phone, owner) in owners {
+                guard let rang = owner.rang, world.node != nil, world.disk.isInOrder else { continue }
+                if world.simulation.now - rang > Self.storeTime * 2 { owners[phone]?.isSafe = true }
+            }
+            watch()
+        }
+    }
+
+    private func lost(_ phone: Int, _ what: String) {
+        guard let owner = owners[phone], owner.handle != nil else { return }
+        if owner.isSafe {
+            world.judge.violated("the node does not know the handle of phone \(phone) any more: \(what)")
+        }
+        owners[phone]?.handle = nil
+        owners[phone]?.rang = nil
+        owners[phone]?.isSafe = false
+        ask(phone)
+    }
+
+    /// Asks the node until it has the phone's present device token.
+    private func ask(_ phone: Int) {
+        guard owners[phone]?.isAsking == false else { return }
+        owners[phone]?.isAsking = true
+        world.simulation.run(as: world.sendersProcess) {
+            _ = Task(executorPreference: world.sendersLoop) { [self] in
+                while await !isCurrent(phone) { await world.sendersLoop.sleep(for: .seconds(20)) }
+                owners[phone]?.isAsking = false
+            }
+        }
+    }
+
+    private func isCurrent(_ phone: Int) async -> Bool {
+        guard let owner = owners[phone] else { return true }
+        let present = world.phones[phone]
+        guard owner.handle == nil || owner.token != present.deviceToken else { return true }
+        let registration = HandleRequest.Registration(
+            magic: present.magic, deviceToken: present.deviceToken, senderKeys: [owner.senderKey.publicKey])
+        do {
+            if let handle = owner.handle {
+                try await client.rotate(handle, to: registration, owner: owner.key, timeout: .seconds(120))
+                rotations += 1
+                owners[phone]?.olderTokens.insert(owner.token)
+            } else {
+                owners[phone]?.handle = try await client.register(
+                    registration, owner: owner.key, timeout: .seconds(120))
+            }
+            owners[phone]?.token = present.deviceToken
+            world.judge.note("handle of phone \(phone): the node has its device token")
+        } catch let refused as TocsinClient.HandleRefused {
+            world.judge.note("handle of phone \(phone): refused, \(refused.outcome.reason)")
+            if refused.outcome.reason == .unknownHandle { lost(phone, "a rotation") }
+        } catch {
+            world.judge.note("handle of phone \(phone): \(error)")
+        }
+        return owners[phone]?.handle != nil && owners[phone]?.token == world.phones[phone].deviceToken
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import StandIns
+import TNP
+import Time
+import TocsinClient
+import World
+
+/// The desktops of all phones. Each rings its phone at times of its own, and obeys the node.
+final class SimulatedSenders: @unchecked Sendable {
+    // Unchecked: a simulation has one thread.
+
+    private let world: SimulatedWorld
+    private let loop: EventLoop
+    private let client: TocsinClient
+    /// The client of a site's back end, which rings the phones of its users.
+    private let site: TocsinClient
+    private let handles: SimulatedHandles
+    private let pace: Duration
+    private var random: SimulatedRandomNumbers
+    private var lastNumber = 0
+    private var keys: [Int: Ed25519.PrivateKey] = [:]
+    /// Whether new envelopes are made.
+    var isActive = true
+    /// Submissions whose outcome the sender awaits.
+    private(set) var waiting = 0
+    /// The longest time from a submission to DELIVERED, with all retries.
+    private(set) var maximumWait = Duration.zero
+    /// The longest time from a submission to its outcome while there were attacks only.
+    private(set) var longestBoundedWait = Duration.zero
+    private(set) var outcomes: [String: Int] = [:]
+
+    /// How long an honest sender waits at most while there are attacks only.
+    private static let maximumAllowedWait = Duration.seconds(120)
+
+    /// - Parameter pace: the average time between two notifications of one desktop.
+    init(_ world: SimulatedWorld, handles: SimulatedHandles, pace: Duration) {
+        self.world = world
+        self.handles = handles
+        self.pace = pace
+        loop = world.sendersLoop
+        random = world.simulation.random("desktops")
+        client = TocsinClient(
+            TocsinClient.Options(nodes: [SimulatedWorld.onion], connectTimeout: .seconds(30)), on: world.sendersLoop)
+        site = TocsinClient(
+            TocsinClient.Options(
+                nodes: [SimulatedWorld.onion], connectTimeout: .seconds(30), isolatesPhones: false,
+                siteKey: SimulatedWorld.siteKey), on: world.sendersLoop)
+    }
+
+    /// Which phones are rung through the site.
+    private static func isOfSite(_ phone: Int) -> Bool { phone % 5 == 4 }
+
+    /// Starts the desktop of each phone.
+    func start() {
+        world.simulation.run(as: world.sendersProcess) {
+            for phone in world.phones { wait(phone.number) }
+        }
+    }
+
+    private func wait(_ index: Int) {
+        let pause = random.duration(in: .zero...(pace * 2))
+        world.simulation.schedule(after: pause, in: world.sendersProcess) { [self] in
+            if isActive { ring(index) }
+            wait(index)
+        }
+    }
+
+    /// Rings each phone once more, with envelopes that neither expire nor are replaced: each must arrive.
+    func ringEveryPhone() {
+        world.simulation.run(as: world.sendersProcess) {
+            for phone in world.phones { ring(phone.number, mustArrive: true) }
+        }
+    }
+
+    private func ring(_ index: Int, mustArrive: Bool = false) {
+        if SimulatedHandles.isForHandle(index), handles.access(to: index) == nil { return }
+        // Every third phone's sender does not sign, so it may also use the HTTP API, which has no Web Push.
+        let mayUseHTTP =
+            index.isMultiple(of: 3) && world.phones[index].magic != .web && !SimulatedHandles.isForHandle(index)
+        if !mustArrive, mayUseHTTP, random.happens(perMille: 300) { return ringByHTTP(index) }
+        let access = handles.access(to: index)
+        let (envelope, name) = nextEnvelope(to: world.phones[index], by: access?.handle, mustArrive: mustArrive)
+        let acceptQueued = random.happens(perMille: 700)
+        let key = access?.key ?? (index.isMultiple(of: 3) ? nil : key(of: index))
+        let client = Self.isOfSite(index) ? site : client
+        let returnsWhenQueued = random.happens(perMille: 500)
+        world.judge.made(envelope, named: name, for: access.map { _ in handles.tokens(of: index) })
+        handles.made(name, for: index)
+        waiting += 1
+        let began = world.simulation.now
+        let isBounded =
+            WeatherEvent.boundsWaits(at: world.elapsed)
+            && WeatherEvent.boundsWaits(at: world.elapsed + Self.maximumAllowedWait)
+        // Long enough to notice that a sender waits for too long.
+        let timeout =
+            mustArrive
+            ? .seconds(600)
+            : random.duration(in: (isBounded ? Self.maximumAllowedWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
+        _ = Task(executorPreference: loop) { [self] in
+            do {
+                let outcome = try await client.submit(
+                    envelope, timeout: timeout, acceptQueued: acceptQueued, returnsWhenQueued: returnsWhenQueued,
+                    signedBy: key)
+                world.judge.told(outcome, of: name)
+                handles.told(outcome, of: name)
+                outcomes["\(outcome.kind)", default: 0] += 1
+                let wait = world.simulation.now - began
+                if outcome.kind == .delivered { maximumWait = max(maximumWait, wait) }
+                if isBounded { waited(wait, for: name) }
+                if mustArrive, outcome.kind != .delivered, outcome.kind != .queued {
+                    world.judge.violated("\(outcome.kind) \(name) although no fault is left: \(outcome.reason)")
+                }
+            } catch {
+                world.judge.abandoned(name)
+                outcomes["none", default: 0] += 1
+                if isBounded { waited(world.simulation.now - began, for: name) }
+                if mustArrive { world.judge.violated("no outcome of \(name) although no fault is left") }
+            }
+            waiting -= 1
+        }
+    }
+
+    /// A sender has waited for an outcome while there were attacks only.
+    private func waited(_ time: Duration, for name: String) {
+        longestBoundedWait = max(longestBoundedWait, time)
+        if time > Self.maximumAllowedWait {
+            world.judge.violated("\(name) waited \(time.components.seconds) s although there were attacks only")
+        }
+    }
+
+    /// Sends an envelope as Bisq 1 does, which does not send again. With a spool, success means that the node has stored it.
+    private func ringByHTTP(_ index: Int) {
+        let (envelope, name) = nextEnvelope(to: world.phones[index], isPlain: true)
+        world.judge.made(envelope, named: name)
+        waiting += 1
+        _ = Task(executorPreference: loop) { [self] in
+            if let stream = try? await loop.dial(SimulatedWorld.httpOnion, timeout: .seconds(30)) {
+                let answer = await BisqRelayRequest(envelope).answer(
+                    on: stream, host: "node.test", within: .seconds(120), loop)
+                stream.close()
+                if BisqRelayRequest.isSuccess(answer) {
+                    world.judge.told(Outcome(.queued), of: name)
+                    outcomes["stored by HTTP", default: 0] += 1
+                }
+            }
+            world.judge.abandoned(name)
+            waiting -= 1
+        }
+    }
+
+    private func key(of index: Int) -> Ed25519.PrivateKey {
+        if let key = keys[index] { return key }
+        let key = Ed25519.PrivateKey(seed: (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) })!
+        keys[index] = key
+        return key
+    }
+
+    /// - Parameters:
+    ///   - isPlain: whether to leave out what the HTTP API cannot express.
+    ///   - mustArrive: whether it neither expires nor is replaced.
+    /// - Returns: the envelope and its name.
+    private func nextEnvelope(
+        to phone: SimulatedPhone, by handle: Handle? = nil, isPlain: Bool = false, mustArrive: Bool = false
+    ) -> (Envelope, name: String) {
+        lastNumber += 1
+        let digits = String(lastNumber)
+        let number = String(repeating: "0", count: SimulatedPhone.numberLength - digits.count) + digits
+        let blocks = 2 + Int(random.next() % 39)
+        let content = (0..<16 * blocks).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        let ttl: UInt32 = [300, 3600, 86_400, Envelope.maximumTTL][Int(random.next() % 4)]
+        let collapseID = random.happens(perMille: 200) ? Array("trade-\(random.next() % 3)".utf8)[...] : nil
+        if isPlain { return (phone.envelope(numbered: Array(number.utf8), content), number) }
+        let envelope = phone.envelope(
+            numbered: Array(number.utf8), content, by: handle, ttl: mustArrive ? Envelope.maximumTTL : ttl,
+            priority: random.happens(perMille: 300) ? .conservePower : .immediate,
+            collapseID: mustArrive ? nil : collapseID)
+        return (envelope, number)
+    }
+}

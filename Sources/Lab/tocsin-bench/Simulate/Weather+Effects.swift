@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import StandIns
+import Time
+import World
+
+/// Applies the faults of a plan to a world.
+final class WeatherStation {
+    private let world: SimulatedWorld
+    private let attackers: SimulatedAttackers
+    private var active: [WeatherEvent] = []
+
+    init(_ world: SimulatedWorld, attackers: SimulatedAttackers) {
+        self.world = world
+        self.attackers = attackers
+    }
+
+    /// Schedules the faults.
+    func schedule(_ plan: [WeatherEvent], trace: @escaping (String) -> Void) {
+        let simulation = world.simulation
+        for event in plan {
+            simulation.schedule(after: event.start, in: simulation.background) { [self] in
+                trace("fault \(event)")
+                begin(event)
+                simulation.schedule(after: event.length, in: simulation.background) { [self] in
+                    trace("end of fault \(event.number)")
+                    end(event)
+                }
+            }
+        }
+    }
+
+    private func begin(_ event: WeatherEvent) {
+        active.append(event)
+        let (simulation, choice) = (world.simulation, event.choice)
+        let service = SimulatedWorld.endpoint(of: event.platform)
+        let (low, high) = (Int(choice >> 8 & 0xFFFF), Int(choice >> 24 & 0xFFFF))
+        switch event.kind {
+        case .serviceDown:
+            let platform = event.platform
+            world.changeServices { await $0.kill(platform) }
+        case .serviceClock: world.changeServices { await $0.moveClock(by: Self.serviceStep(event)) }
+        case .newDeviceTokens:
+            for index in 0...(low % 3) { world.renewToken(ofPhone: (high + index) % world.phones.count) }
+        case .resetConnections: resetConnections(to: service, perMille: 500 + low % 501)
+        case .stalledConnections: stallConnections(to: service, until: event)
+        case .resetSenders:
+            for endpoint in SimulatedWorld.endpointsForSenders {
+                resetConnections(to: endpoint, perMille: 100 + low % 901)
+            }
+        case .kill:
+            world.killNode(afterOperations: low % 200, losingPower: false, for: event.length)
+        case .powerFailure:
+            world.killNode(afterOperations: low % 200, losingPower: true, for: event.length)
+        case .restart: world.restartNode(after: event.length)
+        case .reload: world.reloadNode()
+        case .clockStep: world.moveClock(by: Self.step(event))
+        case .clockExcursion: world.moveClock(by: Self.excursion(event))
+        case .hangingDisk: world.disk.hangsUntil = simulation.now + event.length
+        case .unknownTokens, .brokenFrames, .silentConnections, .manyConnections: attackers.begin(event)
+        default: break
+        }
+        refresh()
+    }
+
+    private func end(_ event: WeatherEvent) {
+        active.removeAll { $0.number == event.number }
+        switch event.kind {
+        case .serviceDown:
+            let platform = event.platform
+            if !has(.serviceDown, platform) { world.changeServices { try await $0.restart(platform) } }
+        case .serviceClock: world.changeServices { await $0.moveClock(by: -Self.serviceStep(event)) }
+        case .clockStep: world.moveClock(by: -Self.step(event))
+        case .clockExcursion: world.moveClock(by: -Self.excursion(event))
+        case .unknownTokens, .brokenFrames, .silentConnections, .manyConnections: attackers.end(event)
+        default: break
+        }
+        refresh()
+    }
+
+    /// The seconds by which a clock moves, until someone sets it right: up to an hour, up to 22 days ahead, and up to 10
+    /// minutes for a service's.
+    private static func step(_ event: WeatherEvent) -> Int64 { Int64(event.choice >> 8 & 0xFFFF) % 7200 - 3600 }
+    private static func excursion(_ event: WeatherEvent) -> Int64 { Int64(event.choice >> 24 & 0xFFFF) * 30 }
+    private static func serviceStep(_ event: WeatherEvent) -> Int64 { Int64(event.choice >> 8 & 0xFFFF) % 1200 - 600 }
+
+    private func has(_ kind: WeatherEvent.Kind, _ platform: Device.Platform? = nil) -> Bool {
+        active.contains { $0.kind == kind && (platform == nil || $0.platform == platform) }
+    }
+
+    /// Makes the world as the active faults say.
+    private func refresh() {
+        for platform in Device.Platform.allCases {
+            world.apply(faults(of: platform), to: platform)
+            var conditions = SimulatedWorld.serviceConditions
+            if has(.slowNetwork, platform) { conditions.latency = .milliseconds(200)...(.seconds(8)) }
+            conditions.dropsEverything = has(.lostNetwork, platform)
+            world.simulation.network.conditions[SimulatedWorld.endpoint(of: platform)] = conditions
+        }
+        var conditions = SimulatedWorld.torConditions
+        if has(.slowSenders) { conditions.latency = .milliseconds(500)...(.seconds(20)) }
+        conditions.dropsEverything = has(.lostSenders)
+        for endpoint in SimulatedWorld.endpointsForSenders {
+            world.simulation.network.conditions[endpoint] = conditions
+        }
+        world.disk.size = has(.fullDisk) ? world.disk.used : 1 << 30
+        world.disk.isBroken = has(.brokenDisk)
+        world.disk.workTime =
+            has(.slowDisk) ? .milliseconds(50)...(.seconds(3)) : .microseconds(200)...(.milliseconds(3))
+        let tables = SimulatedWorld.usualTables.replacing(
+            "[puzzle]", with: has(.puzzles) ? "[puzzle]\nmode = \"always\"" : "[puzzle]")
+        if tables != world.additionalTables {
+            world.additionalTables = tables
+            world.reloadNode()
+        }
+    }
+
+    private func faults(of platform: Device.Platform) -> Faults {
+        var faults = Faults()
+        faults.latency = .uniform(5...120)
+        for event in active where event.platform == platform {
+            let (low, high) = (Int(event.choice >> 8 & 0xFFFF), Int(event.choice >> 24 & 0xFFFF))
+            switch event.kind {
+            case .errors:
+                let status = [500, 502, 503, 504][high % 4]
+                faults.errors = [Faults.ErrorAnswer(perMille: 100 + low % 901, status: status)]
+            case .throttling:
+                faults.errors = [Faults.ErrorAnswer(perMille: 300 + low % 701, status: 429, retryAfter: 1 + high % 120)]
+            case .goAways: (faults.goAwayEvery, faults.goAwayIsEarly) = (2 + low % 20, high.isMultiple(of: 2))
+            case .resetStreams: faults.resetPerMille = 50 + low % 500
+            case .closedConnections: faults.closePerMille = 20 + low % 300
+            case .unansweredRequests: faults.stallsAfter = low % 10
+            case .silentService: faults.silentAfter = low % 10
+            case .slowAnswers: faults.latency = .uniform(1000...(2000 + low % 60_000))
+            case .oneStream: faults.concurrentStreams = 1
+            case .tokenEndpointDown: faults.tokenEndpointIsDown = true
+            default: break
+            }
+        }
+        return faults
+    }
+
+    private func resetConnections(to endpoint: Endpoint, perMille: Int) {
+        for connection in world.simulation.network.connections where connection.endpoint == endpoint {
+            if world.random.happens(perMille: perMille) { connection.reset() }
+        }
+    }
+
+    private func stallConnections(to endpoint: Endpoint, until event: WeatherEvent) {
+        let end = world.simulation.now + event.length
+        for connection in world.simulation.network.connections where connection.endpoint == endpoint {
+            connection.stalledUntil = end
+        }
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import StandIns
+import World
+
+/// A fault of a simulated world: when it begins, what it is, and how long it lasts.
+struct WeatherEvent: CustomStringConvertible {
+    /// The kinds of faults.
+    enum Kind: String, CaseIterable {
+        // Apple and Google.
+        case errors, throttling, goAways, resetStreams, closedConnections, unansweredRequests, silentService
+        case slowAnswers, oneStream, serviceDown, tokenEndpointDown, serviceClock
+        // Phones.
+        case newDeviceTokens
+        // The network between the node and Apple or Google, and between senders and the node.
+        case lostNetwork, slowNetwork, resetConnections, stalledConnections, lostSenders, slowSenders, resetSenders
+        // The node.
+        case kill, powerFailure, restart, reload, puzzles
+        // Its disk and its clock.
+        case fullDisk, brokenDisk, slowDisk, hangingDisk, clockStep, clockExcursion
+        // Other senders.
+        case unknownTokens, brokenFrames, silentConnections, manyConnections
+
+        /// The kinds that other senders cause, against which the node protects honest ones.
+        static let attacks: [Kind] = [.unknownTokens, .brokenFrames, .silentConnections, .manyConnections]
+    }
+
+    /// The place in the plan, for `--skip`.
+    let number: Int
+    /// When the fault begins, after the start.
+    let start: Duration
+    let kind: Kind
+    let length: Duration
+    /// Decides what the kind leaves open.
+    let choice: UInt64
+
+    var description: String {
+        "\(number) \(kind) at \(Self.text(start)) for \(Self.text(length))"
+    }
+
+    /// The service that the fault is about.
+    var platform: Device.Platform { Device.Platform.allCases[Int(choice % UInt64(Device.Platform.allCases.count))] }
+
+    /// A duration as days, hours, minutes and seconds.
+    static func text(_ duration: Duration) -> String {
+        let seconds = duration.components.seconds
+        let time = [seconds / 3600 % 24, seconds / 60 % 60, seconds % 60].map { $0 < 10 ? "0\($0)" : "\($0)" }
+        return "\(seconds / 86_400)d \(time.joined(separator: ":"))"
+    }
+
+    /// In the last 90 minutes of 6 hours only attacks begin. Other faults end within 15 of them; 30 more let the node recover.
+    private static func hasOnlyAttacks(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 16_200 }
+
+    /// Whether an honest sender must not wait for longer than a bound at this time.
+    static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 18_900 }
+
+    /// The faults of some days, from the seed alone.
+    /// - Parameter calm: the average time between two faults.
+    static func plan(over length: Duration, calm: Duration, using random: inout SimulatedRandomNumbers)
+        -> [WeatherEvent]
+    {
+        var events: [WeatherEvent] = []
+        var time = Duration.seconds(30)
+        while true {
+            // Between nothing and twice the average, most often near it.
+            time += calm * (Double.random(in: 0..<1, using: &random) + Double.random(in: 0..<1, using: &random))
+            guard time < length else { return events }
+            let kinds = hasOnlyAttacks(at: time) ? Kind.attacks : Kind.allCases
+            let kind = kinds[Int(random.next() % UInt64(kinds.count))]
+            let longest: Duration =
+                switch kind {
+                case .kill, .powerFailure: .seconds(60)
+                case .restart, .reload, .resetConnections, .resetSenders: .seconds(1)
+                case .hangingDisk: .seconds(30)
+                default: .seconds(900)
+                }
+            events.append(
+                WeatherEvent(
+                    number: events.count + 1, start: time, kind: kind,
+                    length: random.duration(in: .seconds(1)...longest),
+                    choice: random.next()))
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NodeConfiguration
+import Settings
+
+/// The overall health of the node: a grade, a summary and the reasons.
+struct Health: Equatable {
+    enum Grade: String, CaseIterable {
+        case good, warning, bad
+    }
+
+    /// A credential that expires within this number of seconds is a concern.
+    static let expiryNotice: Int64 = 14 * 86_400
+
+    let grade: Grade
+    let summary: String
+    /// The problems, most severe first.
+    let reasons: [String]
+
+    init(_ snapshot: NodeSnapshot) {
+        let concerns = Self.concerns(snapshot)
+        reasons = snapshot.notReady + concerns
+        if !snapshot.notReady.isEmpty {
+            (grade, summary) = (.bad, "The node is not ready")
+        } else if !concerns.isEmpty {
+            let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
+            (grade, summary) = (
+                .warning,
+                hasDelivered ? "The node delivers notifications, with warnings" : "The node is ready, with warnings"
+            )
+        } else {
+            (grade, summary) = (.good, "Everything works")
+        }
+    }
+
+    private static func concerns(_ snapshot: NodeSnapshot) -> [String] {
+        var concerns: [String] = []
+        for route in snapshot.routes where route.breaker != "closed" {
+            concerns.append("circuit breaker of \(route.name) is \(Format.breaker(route.breaker))")
+        }
+        for route in snapshot.routes where route.isSurge {
+            concerns.append("surge of token refusals on \(route.name): check the environment and the topic")
+        }
+        if let tor = snapshot.tor, !tor.isPublished {
+            concerns.append("the onion service is not published")
+        }
+        if let cluster = snapshot.cluster {
+            if !cluster.isAvailable {
+                concerns.append(
+                    "the engine of the cluster cannot be used, and the node works alone: \(cluster.problem ?? "")")
+            }
+            if cluster.isSlow {
+                concerns.append("the engine of the cluster is slow, and the node sometimes decides alone")
+            }
+            for node in cluster.nodes where !node.isAlive {
+                concerns.append("the cluster's node \(node.name) has been absent for \(Format.span(node.absence))")
+            }
+        }
+        if let last = snapshot.canary?.last, !last.isDelivered {
+            concerns.append("the canary could not ring the operator's phone: \(last.text)")
+        }
+        for credential in snapshot.credentials {
+            guard let end = credential.expires, end - snapshot.now < expiryNotice else { continue }
+            concerns.append("\(credential.app): \(credential.kind) \(Format.expiry(end, at: snapshot.now))")
+        }
+        return concerns
+    }
+}

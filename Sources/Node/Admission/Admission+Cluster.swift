@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import TNP
+import Time
+
+/// A device token's record as the nodes of a cluster share it: the fields of the stored record, without those of one
+/// process. Prints as `<redacted>`.
+package struct SharedRecord: Sendable, Equatable, Redacted {
+    /// 0 unproven, 1 proven, 2 dead.
+    package var standing: UInt8
+    /// When the standing began or was last confirmed, Unix time in milliseconds.
+    package var since: UInt64
+    /// The day of the last use, counted from 1970-01-01.
+    package var day: UInt16
+    /// The keyed hash of the sender key that the token is bound to; 0 if none.
+    package var sender: UInt64
+    /// The last day on which an unsigned submission was delivered, counted from 1970-01-01; 0 if there was none, or the
+    /// token is bound.
+    package var unsignedDay: UInt16
+
+    /// Whether a push service has accepted the device token.
+    package var isProven: Bool { standing == TokenRecord.Standing.proven.rawValue }
+
+    package init(standing: UInt8, since: UInt64, day: UInt16, sender: UInt64, unsignedDay: UInt16) {
+        self.standing = standing
+        self.since = since
+        self.day = day
+        self.sender = sender
+        self.unsignedDay = unsignedDay
+    }
+}
+
+/// Why the nodes of a cluster together refuse a submission.
+package enum SharedRefusal: Sendable, Equatable {
+    /// The app or the HTTP endpoint is over its rate.
+    case busy(wait: Duration)
+    /// Too many unproven device tokens.
+    case unproven(wait: Duration)
+    /// The device token is not proven, and this node has something against it.
+    case obstacle(Admission.UnprovenObstacle)
+    /// The device token is dead, since this time (Unix time in milliseconds).
+    case dead(since: UInt64)
+    /// The device token is bound, and the submission is unsigned.
+    case keyRequired
+    /// The device token is bound to another sender key.
+    case keyMismatch
+    /// The device token is over its rate; the used part of its allowance is the time in which it is full again.
+    case device(wait: Duration, used: Duration)
+}
+
+/// What a push service has said about a device token.
+package enum TokenEvent: Sendable, Equatable {
+    case accepted(at: UInt64, signer: UInt64, predecessor: UInt64, isUnsigned: Bool)
+    case gone(since: UInt64)
+    case bad
+    case none
+
+    /// What the outcome of a stored envelope, which an earlier process has admitted, says about its device token.
+    /// - Parameter now: Unix time in milliseconds.
+    package init(ofStored outcome: Outcome, at now: UInt64) {
+        self =
+            switch outcome.kind {
+            case .delivered: .accepted(at: now, signer: 0, predecessor: 0, isUnsigned: false)
+            case .gone: .gone(since: outcome.goneSince ?? now)
+            case .rejected where outcome.reason == .badDeviceToken: .bad
+            case .rejected, .queued, .retry: .none
+            }
+    }
+}
+
+/// Gate 7 of `Intake` in a cluster, whose nodes share what they know about device tokens, and all rates but the node's own.
+/// A node asks the engine, and keeps the engine's answers in its own tables, for the time when the engine is gone.
+extension Admission {
+    /// Refuses a submission that is too much for this node; otherwise the engine decides. Until then, the submission counts
+    /// against its circuit as if the engine had admitted it.
+    package mutating func checkNode(_ terms: inout Terms, at now: MonotonicTime) throws(Refusal) {
+        try checkBusy(.zero, terms, now)
+        node.take(settings.node, now: now)
+        guard tokens[terms.token]?.standing != .proven else { return }
+        circuits.update(terms.circuit) { $0.unproven += 1 }
+        terms.isCounted = true
+    }
+
+    /// Undoes ``checkNode(_:at:)``, before ``admit(_:at:)`` decides without the engine.
+    package mutating func refundNode(_ terms: inout Terms, at now: MonotonicTime) {
+        node.refund(settings.node, now: now)
+        uncount(&terms)
+    }
+
+    mutating func uncount(_ terms: inout Terms) {
+        if terms.isCounted { endUnproven(on: terms.circuit) }
+        terms.isCounted = false
+    }
+
+    /// What this node knows about the device token, for an engine that knows nothing.
+    package func record(for terms: Terms, on day: UInt16) -> SharedRecord {
+        guard let record = tokens[terms.token] else {
+            return SharedRecord(standing: 0, since: 0, day: day, sender: 0, unsignedDay: 0)
+        }
+        return SharedRecord(
+            standing: record.standing.rawValue, since: record.since, day: record.day, sender: record.sender,
+            unsignedDay: record.unsignedDay ?? 0)
+    }
+
+    /// Records that the engine has admitted a submission. This node still refuses it if it remembers that a push service
+    /// has refused the device token: the engine does not, and the caller must then release what the engine has given.
+    /// - Parameters:
+    ///   - shared: the device token's record in the engine.
+    ///   - used: the used part of the device token's allowance, as the time in which it is full again.
+    package mutating func admitted(
+        _ terms: Terms, _ shared: SharedRecord, used: Duration, at moment: ClockReading
+    ) throws(Refusal) -> Ticket {
+        var terms = terms
+        uncount(&terms)
+        let now = moment.monotonic
+        learn(shared, of: terms.token)
+        if let refused = badTokens.outcome(for: terms.token, at: now) {
+            node.refund(settings.node, now: now)
+            countUnproven(terms, isRefused: false)
+            if terms.senderProtocol == .tnp { effort.count(isRefused: false, paid: terms.effort) }
+            throw Refusal(refused)
+        }
+        let allowance = Allowance(fullAt: now.nanoseconds &+ used.wholeNanoseconds)
+        tokens.update(terms.token) { $0.allowance = allowance }
+        let isUnproven = !shared.isProven
+        if isUnproven { countUnproven(terms, isRefused: false) }
+        if terms.senderProtocol == .tnp { effort.count(isRefused: false, paid: terms.effort) }
+        takeShared(terms, isUnproven: isUnproven, now)
+        return ticket(for: terms, isUnproven: isUnproven, isShared: true)
+    }
+
+    /// Records that the nodes together refuse a submission.
+    package mutating func refusal(of terms: Terms, _ reason: SharedRefusal, at moment: ClockReading) -> Refusal {
+        let now = moment.monotonic
+        var terms = terms
+        refundNode(&terms, at: now)
+        switch reason {
+        case .busy(let wait): return .retry(.nodeBusy, after: wait)
+        case .unproven(let wait):
+            countUnproven(terms, isRefused: true)
+            return .retry(.tooManyUnproven, after: wait)
+        case .obstacle(let obstacle): return refusal(of: terms, for: obstacle, now)
+        case .dead:
+            change(terms.token) { record in
+                record.standing = .dead
+                record.since = 0
+                record.unbind()
+            }
+            return Refusal(.gone(since: nil))
+        case .keyRequired: return Refusal(.rejected(.senderKeyRequired))
+        case .keyMismatch: return Refusal(.rejected(.senderKeyMismatch))
+        case .device(let wait, let used):
+            if let refused = badTokens.outcome(for: terms.token, at: now) { return Refusal(refused) }
+            let allowance = Allowance(fullAt: now.nanoseconds &+ used.wholeNanoseconds)
+            return Refusal(
+                allowance.added(
+                    to: .retry(.deviceTokenOverRate, after: wait.wireMilliseconds), settings.device, now: now))
+        }
+    }
+
+    /// What the outcome of a submission says about its device token.
+    package func event(
+        _ outcome: Outcome, of ticket: Ticket, binds: Bool, at moment: ClockReading
+    ) -> TokenEvent {
+        switch outcome.kind {
+        case .delivered:
+            let signer = binds && settings.senders != .off ? ticket.signer : 0
+            return .accepted(
+                at: moment.milliseconds, signer: signer, predecessor: ticket.predecessor,
+                isUnsigned: ticket.isUnsigned)
+        case .gone: return .gone(since: outcome.goneSince ?? moment.milliseconds)
+        case .rejected where outcome.reason == .badDeviceToken: return .bad
+        case .rejected, .queued, .retry: return .none
+        }
+    }
+
+    /// Takes over what the engine knows about a device token.
+    package mutating func learn(_ shared: SharedRecord, of token: UInt64) {
+        let before = tokens[token]
+        var record = before ?? TokenRecord(token: token)
+        record.standing = TokenRecord.Standing(rawValue: shared.standing) ?? .unproven
+        record.day = shared.day
+        if shared.sender != 0 {
+            record.sender = shared.sender
+        } else {
+            record.unsignedDay = shared.unsignedDay == 0 ? nil : shared.unsignedDay
+        }
+        // A time of acceptance alone is not worth a disk write per notification.
+        let isNew = record != before
+        // The engine has the time at which a node learned that a phone is gone, which nobody else may learn.
+        record.since = record.standing == .dead ? 0 : shared.since
+        let since = record.since
+        if isNew { store(record) } else { tokens.update(token) { $0.since = since } }
+    }
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Settings
+
+extension TableReader {
+    /// Reads a rate from the keys `NAME_burst` and `NAME_per_minute`.
+    /// - Throws: `ConfigurationError`.
+    package func rate(_ name: String, default standard: Rate, _ help: String) throws -> Rate {
+        Rate(
+            burst: try integer("\(name)_burst", in: Rate.burstRange, default: standard.burst, "\(help): burst"),
+            perMinute: try integer(
+                "\(name)_per_minute", in: Rate.perMinuteRange, default: standard.perMinute,
+                "\(help): sustained rate per minute"))
+    }
+}

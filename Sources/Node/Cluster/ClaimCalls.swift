@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cryptography
+import Redis
+import TNP
+import Time
+
+/// The rates that the nodes of a cluster share, and the days for which a record counts.
+package struct SharedLimits: Sendable {
+    /// Of a device token.
+    private let device: [[UInt8]]
+    /// Of each budget.
+    private let budgets: [(budget: SharedBudget, rate: [[UInt8]])]
+    private let days: [[UInt8]]
+
+    /// The limits of these settings.
+    /// - Parameter senderProtocol: the endpoint that received the submission.
+    package init(_ settings: AdmissionSettings, for senderProtocol: Admission.SenderProtocol) {
+        device = Self.rate(settings.device)
+        budgets = SharedBudget.allCases.map { budget in
+            (budget, budget.rate(in: settings, through: senderProtocol).map(Self.rate) ?? Self.noRate)
+        }
+        days = [settings.provenDays, settings.deadDays, settings.senderForgetDays, settings.senderQuietDays].map {
+            Array("\($0)".utf8)
+        }
+    }
+
+    private static let noRate: [[UInt8]] = [[0x30], [0x30]]
+
+    /// Interval and time to refill, in microseconds; rounded up, so that the engine never admits more than the rate.
+    static func rate(_ rate: Rate) -> [[UInt8]] {
+        let interval = (60_000_000 + rate.perMinute - 1) / rate.perMinute
+        return [interval, interval * rate.burst].map { Array("\($0)".utf8) }
+    }
+
+    /// All rates and days. Budgets that are not wanted have no rate.
+    func arguments(wanting isWanted: (SharedBudget) -> Bool = { _ in true }) -> [[UInt8]] {
+        device + budgets.flatMap { isWanted($0.budget) ? $0.rate : Self.noRate } + days
+    }
+}
+
+/// The keys of an envelope in the engine.
+package struct EnvelopeKeys: Sendable {
+    /// The key of the envelope itself.
+    package let digest: [UInt8]
+    /// The keys of the envelope if it is stored.
+    let stored: StoredEnvelopeKeys
+    private let pair, token: [UInt8]
+    private let budgets: [[UInt8]]
+
+    /// - Parameters:
+    ///   - token: the keyed hash of the device token.
+    ///   - app: the name of the app.
+    package init(
+        _ envelope: Envelope, token: UInt64, app: String, through senderProtocol: Admission.SenderProtocol,
+        in names: KeyNames
+    ) {
+        let hash = Self.bytes(of: token)
+        digest = names.name(.envelope, of: envelope.digest.bytes)
+        stored = StoredEnvelopeKeys(envelope.digest, in: names)
+        pair = names.name(.pair, of: hash + envelope.uniquePart)
+        self.token = Self.name(of: token, in: names)
+        budgets = SharedBudget.allCases.map { names.name(of: $0, app: app, through: senderProtocol) }
+    }
+
+    private static func bytes(of token: UInt64) -> [UInt8] { withUnsafeBytes(of: token.bigEndian) { Array($0) } }
+
+    /// The key of the record of a device token.
+    fileprivate static func name(of token: UInt64, in names: KeyNames) -> [UInt8] {
+        names.name(.deviceToken, of: bytes(of: token))
+    }
+
+    var all: [[UInt8]] { [digest, pair, token] + budgets }
+}
+
+/// The keys of a stored envelope in the engine.
+package struct StoredEnvelopeKeys: Sendable {
+    /// The key of the stored envelope.
+    package let envelope: [UInt8]
+    let digest, ofSessions, sessions: [UInt8]
+
+    package init(_ digest: Digest256, in names: KeyNames) {
+        envelope = names.name(.storedEnvelope, of: digest.bytes)
+        self.digest = names.name(.envelope, of: digest.bytes)
+        ofSessions = names.beginning(.sessionEnvelopes)
+        sessions = names.name(.storingSessions)
+    }
+}
+
+/// The engine's answer to a claim.
+package enum ClaimAnswer: Sendable, Equatable {
+    /// This node delivers the envelope.
+    case claimed(SharedRecord, used: Duration)
+    /// This node delivers the envelope, which was admitted before.
+    case resumed
+    /// The envelope has this sealed outcome.
+    case final([UInt8])
+    /// Another living node delivers the envelope.
+    case elsewhere
+    /// The iv was used with another ciphertext.
+    case ivReused
+    /// The nodes together refuse the submission.
+    case refused(SharedRefusal)
+
+    /// What a node returns that refuses an envelope although the engine has given it to this node.
+    package struct Release: Equatable, Sendable {
+        /// What the sender gets back; `nil` if that is not known.
+        package let refund: Admission.Refund?
+        /// Whether the envelope was charged as one to an unproven device token.
+        package let wasUnproven: Bool
+    }
+
+    /// What a node returns that refuses the envelope; `nil` if it has been given nothing.
+    /// - Parameter answer: `nil` if the reply was lost: the engine may have given the envelope to the node.
+    package static func release(after answer: ClaimAnswer?) -> Release? {
+        switch answer {
+        case .claimed(let record, _): Release(refund: .everything, wasUnproven: !record.isProven)
+        case nil: Release(refund: nil, wasUnproven: false)
+        case .resumed, .final, .elsewhere, .ivReused, .refused: nil
+        }
+    }
+
+    /// Decodes the reply to `take` or `resume`; `nil` if it is none.
+    package init?(_ reply: RedisReply) {
+        switch reply {
+        case .status("claimed"): self = .resumed
+        case .status("elsewhere"): self = .elsewhere
+        case .status("iv"): self = .ivReused
+        case .status("key_required"): self = .refused(.keyRequired)
+        case .status("key_mismatch"): self = .refused(.keyMismatch)
+        case .status(let text):
+            guard let obstacle = Admission.UnprovenObstacle(rawValue: text) else { return nil }
+            self = .refused(.obstacle(obstacle))
+        case .array(let parts):
+            switch (parts.first?.text, parts.count) {
+            case ("claimed", 7):
+                guard let record = SharedRecord(parts[1...5]), let used = parts[6].microseconds else { return nil }
+                self = .claimed(record, used: used)
+            case ("final", 2):
+                guard let sealed = parts[1].bytes else { return nil }
+                self = .final(sealed)
+            case ("over", 3):
+                guard let wait = parts[2].integer.map({ Duration.milliseconds($0) }) else { return nil }
+                self = .refused(parts[1].text == "unproven" ? .unproven(wait: wait) : .busy(wait: wait))
+            case ("device", 3):
+                guard let wait = parts[1].integer, let used = parts[2].microseconds else { return nil }
+                self = .refused(.device(wait: .milliseconds(wait), used: used))
+            case ("dead", 2):
+                guard let since = parts[1].text.flatMap({ UInt64($0, radix: 10) }) else { return nil }
+                self = .refused(.dead(since: since))
+            default: return nil
+            }
+        default: return nil
+        }
+    }
+}
+
+extension RedisReply {
+    /// A number of microseconds in decimal digits.
+    fileprivate var microseconds: Duration? { text.flatMap { Int64($0, radix: 10) }.map { .microseconds($0) } }
+}
+
+extension SharedRecord {
+    /// Decodes standing, since, day, sender and unsigned.
+    init?(_ parts: ArraySlice<RedisReply>) {
+        let parts = Array(parts)
+        guard parts.count == 5, let standing = parts[0].integer.flatMap({ UInt8(exactly: $0) }),
+            let since = parts[1].text.flatMap({ UInt64($0, radix: 10) }),
+            let day = parts[2].integer.flatMap({ UInt16(exactly: $0) }),
+            let sender = parts[3].text, let unsigned = parts[4].integer.flatMap({ UInt16(exactly: $0) })
+        else { return nil }
+        self.init(
+            standing: standing, since: since, day: day, sender: sender.isEmpty ? 0 : UInt64(sender, radix: 10) ?? 0,
+            unsignedDay: unsigned)
+    }
+
+    fileprivate var arguments: [[UInt8]] {
+        ["\(standing)", "\(since)", "\(day)", sender == 0 ? "" : "\(sender)", "\(unsignedDay)"].map { Array($0.utf8) }
+    }
+}
+
+/// The calls by which a node claims envelopes, and concludes them.
+package struct ClaimCalls: Sendable {
+    /// How long a claim lasts at least, in milliseconds.
+    private static let shortestClaim: Int64 = 600_000
+
+    let session: [UInt8]
+    let sessionKey: [UInt8]
+
+    private static func signer(_ signer: UInt64) -> String { signer == 0 ? "" : "\(signer)" }
+
+    /// Admits an envelope for all nodes, and claims it.
+    /// - Parameters:
+    ///   - content: a hash of the ciphertext.
+    ///   - record: what this node knows about the device token.
+    package func take(
+        _ keys: EnvelopeKeys, content: [UInt8], ttl: UInt32, terms: Admission.Terms, limits: SharedLimits,
+        senderKeysCount: Bool, obstacle: Admission.UnprovenObstacle?, record: SharedRecord
+    ) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .take), keys: keys.all + [sessionKey])
+        command.append(session)
+        command.append(content)
+        command.append(Self.claimTime(ttl: ttl))
+        for argument in limits.arguments() { command.append(argument) }
+        command.append(Self.signer(terms.signer))
+        command.append(senderKeysCount ? "1" : "0")
+        command.append(obstacle?.rawValue ?? "")
+        for argument in record.arguments { command.append(argument) }
+        command.append(Self.signer(terms.predecessor))
+        return command
+    }
+
+    /// Claims an envelope that this node has stored before.
+    package func resume(_ keys: EnvelopeKeys, ttl: UInt32) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .resume), keys: [keys.digest, sessionKey])
+        command.append(session)
+        command.append(Self.claimTime(ttl: ttl))
+        return command
+    }
+
+    /// Unbinds a device token from its sender key.
+    /// - Parameters:
+    ///   - token: the keyed hash of the device token.
+    ///   - sender: the keyed hash of the only key that it is to be unbound from; 0 for any key.
+    package func unbind(_ token: UInt64, from sender: UInt64, in names: KeyNames) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .unbind), keys: [EnvelopeKeys.name(of: token, in: names)])
+        command.append(Self.signer(sender))
+        return command
+    }
+
+    /// Keeps an envelope that this node has stored, so that another node can deliver it if this one ends.
+    /// - Parameters:
+    ///   - sealed: the sealed envelope.
+    ///   - life: the time until it expires.
+    package func keep(
+        _ keys: StoredEnvelopeKeys, sealed: [UInt8], for life: Duration
+    ) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .keep),
+            keys: [keys.envelope, keys.digest, keys.ofSessions, keys.sessions])
+        command.append(session)
+        command.append(sealed)
+        command.append(max(1, life.wholeMilliseconds))
+        return command
+    }
+
+    /// Asks for stored envelopes of nodes that have ended. Each remains where it is until this node claims and keeps it.
+    /// - Parameter room: how many this node takes.
+    package func adopt(upTo room: Int, in names: KeyNames) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .adopt),
+            keys: [names.beginning(.sessionEnvelopes), names.name(.storingSessions), names.beginning(.session)])
+        command.append(session)
+        command.append(Int64(clamping: room))
+        return command
+    }
+
+    private static func claimTime(ttl: UInt32) -> Int64 { max(shortestClaim, Int64(clamping: ttl) * 1000) }
+
+    /// Records the outcome of an envelope.
+    /// - Parameters:
+    ///   - outcome: the sealed outcome; `nil` if a resend is to be tried again.
+    ///   - window: how long the outcome is remembered.
+    ///   - refund: what the submission gets back; `nil` if the engine did not admit it.
+    ///   - wasUnproven: whether it took from the budget of unproven device tokens.
+    package func conclude(
+        _ keys: EnvelopeKeys, outcome: [UInt8]?, window: Duration, limits: SharedLimits, refund: Admission.Refund?,
+        wasUnproven: Bool, event: TokenEvent
+    ) -> RedisCommand {
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .conclude),
+            keys: keys.all + [keys.stored.envelope, keys.stored.ofSessions, keys.stored.sessions])
+        command.append(session)
+        command.append(outcome ?? [])
+        command.append(window.wholeMilliseconds)
+        let isRefunded = refund?.budgets ?? false
+        for argument in limits.arguments(wanting: { isRefunded && ($0 != .unproven || wasUnproven) }) {
+            command.append(argument)
+        }
+        command.append(refund?.device == true ? "1" : "0")
+        switch event {
+        case .accepted(let time, let signer, let predecessor, let isUnsigned):
+            command.append("accepted")
+            command.append("\(time)")
+            command.append(Self.signer(signer))
+            command.append(isUnsigned ? "1" : "0")
+            command.append(Self.signer(predecessor))
+        case .gone(let since):
+            command.append("gone")
+            command.append("\(since)")
+            command.append("")
+            command.append("0")
+            command.append("")
+        case .bad, .none:
+            command.append(event == .bad ? "bad" : "")
+            command.append("0")
+            command.append("")
+            command.append("0")
+            command.append("")
+        }
+        return command
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Redis
+import Time
+
+/// The engine that the nodes of a cluster share: keeps a connection to its primary, and gives heartbeats, as
+/// ``EngineState`` decides. A node works on alone while the engine cannot be reached, and returns to it by itself.
+package final class Engine: RedisReceiver, @unchecked Sendable {
+    // Unchecked: used on the loop's thread only; its task prefers the loop's executor.
+
+    /// How long a session lasts after the node's last heartbeat.
+    package static let sessionTime = Duration.seconds(30)
+    /// How long the node waits for an answer before it decides alone.
+    package static let answerTimeout = Duration.milliseconds(250)
+    private static let heartbeatInterval = Duration.seconds(5)
+    /// How long the node waits for the engine at its start.
+    private static let firstTimeout = Duration.seconds(3)
+    private static let sessionLength = 8
+
+    private let settings: EngineSettings
+    private let version: String
+    /// The id of this session, which other nodes see.
+    package let session: String
+    /// The session of an earlier process of this node, which has ended for certain.
+    private let formerSession: String?
+    /// The names of the keys.
+    package let names: KeyNames
+    private let loop: EventLoop
+    /// Receives each event, on the loop. Set it before ``start(isolation:)``.
+    package var report: (Event) -> Void = { _ in }
+    /// Receives each heartbeat that the engine has confirmed: when the session ends without another one, and whether
+    /// other nodes may have taken over what this node had claimed. Called before ``report``. Set it before
+    /// ``start(isolation:)``.
+    package var renewed: (_ end: MonotonicTime, _ isNew: Bool) -> Void = { _, _ in }
+    private var connection: RedisConnection?
+    private var watch: SentinelWatch?
+    private var heartbeatTimer: Timer?
+    private var task: Task<Void, Never>?
+    private var state: EngineState
+
+    /// The current state.
+    package var status: Status { state.status }
+    /// A random number that is new after the engine has lost its state; `nil` before the first connection.
+    package var epoch: [UInt8]? { state.epoch }
+    /// Whether the node asks the engine; if not, it decides alone.
+    package var isAsked: Bool { state.isAsked(at: .now) }
+
+    /// - Parameters:
+    ///   - version: of Tocsin, for the other nodes' dashboards.
+    ///   - formerSession: ``session`` of an earlier process of this node; `nil` if none is known. What it was delivering
+    ///     when it ended is then free for other nodes at once.
+    package init(
+        _ settings: EngineSettings, version: String, formerSession: String? = nil, on loop: EventLoop
+    ) {
+        session = Hex.encode(SecureRandom.bytes(Self.sessionLength))
+        state = EngineState(session: session, now: .now)
+        self.formerSession = formerSession
+        self.settings = settings
+        self.version = version
+        names = KeyNames(cluster: settings.cluster, secret: settings.secret)
+        self.loop = loop
+        heartbeatTimer = Timer(on: loop) { [unowned self] in sendHeartbeat() }
+        watch = settings.sentinelWatch(on: loop)
+        // What a demoted primary takes is lost.
+        watch?.changed = { [weak self] primary in
+            self?.connection?.close(.disconnected("the engine's primary is now \(primary)"))
+        }
+    }
+
+    // MARK: Life cycle
+
+    /// Connects, and stays connected until ``stop()``. Waits until the first attempt has ended, but not for long: a node
+    /// starts without the engine, too.
+    package func start(isolation: isolated (any Actor)? = #isolation) async {
+        task = Task(executorPreference: loop) { await self.run() }
+        let deadline = MonotonicTime.now + Self.firstTimeout
+        while !state.hasTried, .now < deadline { await loop.sleep(for: .milliseconds(5)) }
+    }
+
+    /// Ends the session and the connection.
+    package func stop(isolation: isolated (any Actor)? = #isolation) async {
+        task?.cancel()
+        if let connection {
+            var command = RedisCommand(
+                function: FunctionLibrary.current.name(of: .leave), keys: [sessionKey, names.name(.nodes)])
+            command.append(settings.node)
+            _ = try? await connection.call(command)
+            connection.close(.disconnected("the node stops"))
+        }
+        await task?.value
+        watch?.stop()
+    }
+
+    private func run() async {
+        var backoff = Backoff(base: .milliseconds(500), cap: .seconds(10))
+        while !Task.isCancelled {
+            let problem: EngineProblem
+            do throws(EngineProblem) {
+                let handshake = EngineHandshake(settings: settings, names: names, loop: loop)
+                let primary = try await settings.primary(by: watch)
+                let (connection, epoch) = try await handshake.connect(to: primary)
+                backoff.reset()
+                problem = EngineProblem(await use(connection, to: primary, epoch), user: settings.user)
+            } catch {
+                problem = error
+            }
+            guard !Task.isCancelled else { return }
+            update { $0.failed(problem, now: .now, &$1) }
+            await loop.sleep(for: backoff.next(random: SecureRandom.fraction()))
+        }
+    }
+
+    /// Uses a connection until it fails.
+    private func use(_ connection: RedisConnection, to primary: Endpoint, _ epoch: [UInt8]) async -> RedisError {
+        let error = await withCheckedContinuation { continuation in
+            connection.whenEnded { continuation.resume(returning: $0) }
+            // The engine is available from the first reply on.
+            self.connection = connection
+            update { $0.connected(epoch: epoch, &$1) }
+            // The Sentinels may have named another one meanwhile.
+            if let watch, let latest = watch.latest, latest != primary { watch.changed(latest) }
+            sendHeartbeat()
+        }
+        self.connection = nil
+        heartbeatTimer?.stop()
+        return error
+    }
+
+    private func update(_ event: (inout EngineState, inout [EngineState.Action]) -> Void) {
+        var actions: [EngineState.Action] = []
+        event(&state, &actions)
+        for action in actions {
+            switch action {
+            case .report(let event): report(event)
+            case .renewed(let end, let isNew): renewed(end, isNew)
+            case .close(let error): connection?.close(error)
+            }
+        }
+    }
+
+    // MARK: Heartbeats
+
+    private var sessionKey: [UInt8] { names.name(ofSession: session) }
+
+    private func sendHeartbeat() {
+        guard let connection else { return }
+        heartbeatTimer?.start(after: Self.heartbeatInterval)
+        state.heartbeatSent(now: .now, wall: UnixTime.milliseconds)
+        var command = RedisCommand(
+            function: FunctionLibrary.current.name(of: .renew),
+            keys: [sessionKey, names.name(.nodes), names.name(.epoch)])
+        command.append(Self.sessionTime.wholeMilliseconds)
+        command.append(settings.node)
+        command.append(Member.text(session: session, version: version))
+        command.append(formerSession.map { names.name(ofSession: $0) } ?? [])
+        connection.send(command, for: self)
+    }
+
+    package func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
+        update { $0.replied(reply, now: .now, &$1) }
+    }
+
+    // MARK: Calls
+
+    /// Records that an answer took longer than ``answerTimeout``.
+    package func wasSlow() { update { $0.wasSlow(now: .now, &$1) } }
+
+    /// The calls by which this node claims envelopes.
+    package var claims: ClaimCalls { ClaimCalls(session: Array(session.utf8), sessionKey: sessionKey) }
+
+    /// Sends a command.
+    /// - Returns: `false` if the engine cannot be used; the receiver then learns nothing.
+    package func send(_ command: RedisCommand, number: UInt64, for receiver: any RedisReceiver) -> Bool {
+        guard state.status.isAvailable, let connection else { return false }
+        connection.send(command, number: number, for: receiver)
+        return true
+    }
+
+    /// Calls a function and waits for its reply.
+    /// - Throws: ``EngineProblem`` if the engine cannot be used.
+    package func call(
+        _ function: FunctionLibrary.Function, keys: [[UInt8]], _ arguments: [[UInt8]],
+        isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
+        var command = RedisCommand(function: FunctionLibrary.current.name(of: function), keys: keys)
+        for argument in arguments { command.append(argument) }
+        return try await call(command)
+    }
+
+    /// Sends a command and waits for its reply.
+    /// - Throws: ``EngineProblem`` if the engine cannot be used.
+    package func call(
+        _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
+        try await call(command, within: RedisConnection.replyTimeout)
+    }
+
+    /// Sends a command for which a sender waits, and waits for its reply no longer than ``answerTimeout``.
+    /// - Throws: ``EngineProblem`` if the engine cannot be used, or is slow.
+    package func ask(
+        _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
+        guard isAsked else { throw state.status.problem ?? EngineProblem("the engine is slow") }
+        let start = MonotonicTime.now
+        defer { if MonotonicTime.now - start >= Self.answerTimeout { wasSlow() } }
+        return try await call(command, within: Self.answerTimeout)
+    }
+
+    private func call(
+        _ command: RedisCommand, within time: Duration, isolation: isolated (any Actor)? = #isolation
+    ) async throws(EngineProblem) -> RedisReply {
+        guard state.status.isAvailable, let connection else {
+            throw state.status.problem ?? EngineProblem("the engine has not been reached yet")
+        }
+        do {
+            return try await connection.call(command, within: time)
+        } catch {
+            throw EngineProblem(error, user: settings.user)
+        }
+    }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What this node knows of the right to deliver an envelope, which one node of a cluster has.
+enum EnvelopeClaim {
+    /// This node does not have it; the last `timesElsewhere` times that it asked, another node had it.
+    case open(timesElsewhere: Int = 0)
+    /// This node has it, by a claim under the lease of this generation; `nil` if the node decided alone.
+    case held(generation: Int?)
+
+    /// Whether the node may deliver the envelope.
+    var isHeld: Bool {
+        if case .held = self { true } else { false }
+    }
+}

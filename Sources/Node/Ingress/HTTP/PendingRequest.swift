@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import EventLoop
+import TNP
+import Time
+
+/// An HTTP request without a response yet: decides from outcomes and time which response is sent, and when.
+struct PendingRequest {
+    /// What to do after an event.
+    enum Action: Equatable {
+        /// Respond with this outcome.
+        case respond(Outcome)
+        /// Respond with ``fallback`` at this time, unless another event comes first.
+        case wait(until: MonotonicTime)
+    }
+
+    /// How long the request waits for a stored envelope's final outcome; then the envelope is reported as accepted.
+    static let storedOutcomeTimeout = Duration.seconds(5)
+    /// The longest delay of a response to a circuit over its rate. The connection is not read during the delay.
+    static let maximumRateDelay = Duration.seconds(1)
+
+    let number: UInt32
+    let dialect: APIRequest.Dialect
+    /// The outcome reported at the deadline.
+    private(set) var fallback = Outcome.retry(
+        .providerUnreachable, after: 60_000, text: "the push service did not answer in time")
+    /// The latest time of the response.
+    private(set) var deadline: MonotonicTime
+
+    /// Handles the outcome of its submission.
+    mutating func finished(_ outcome: Outcome, now: MonotonicTime) -> Action {
+        outcome.isFinal ? .respond(outcome) : wait(outcome, until: now + Self.storedOutcomeTimeout)
+    }
+
+    /// Handles that its stored envelope waits for a push service: to wait for the outcome would keep the desktop from
+    /// sending the next notification.
+    func parked() -> Action { fallback.kind == .queued ? .respond(fallback) : .wait(until: deadline) }
+
+    /// Handles the refusal of its submission.
+    mutating func refused(_ outcome: Outcome, now: MonotonicTime) -> Action {
+        guard outcome.reason == .connectionOverRate else { return .respond(outcome) }
+        return wait(outcome, until: now + min(.milliseconds(Int64(outcome.retryAfter)), Self.maximumRateDelay))
+    }
+
+    /// Handles the node's shutdown: an outcome that arrives within this time is still reported.
+    mutating func shutDown(within time: Duration, retryAfter: UInt32, now: MonotonicTime) -> Action {
+        let refusal = Outcome.retry(.shuttingDown, after: retryAfter, text: "the node is shutting down")
+        // A stored envelope survives the shutdown, so it is still reported as accepted.
+        return wait(fallback.kind == .queued ? fallback : refusal, until: now + time)
+    }
+
+    private mutating func wait(_ outcome: Outcome, until time: MonotonicTime) -> Action {
+        fallback = outcome
+        deadline = min(deadline, time)
+        return .wait(until: deadline)
+    }
+}

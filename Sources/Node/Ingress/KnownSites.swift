@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NodeConfiguration
+import TNP
+
+/// Decides whether a connection belongs to a site that the operator knows (PROTOCOL §10).
+package struct KnownSites: Equatable {
+    /// What a request over HTTP is to the node.
+    package enum Request: Equatable {
+        /// It is refused.
+        case refused
+        /// It is served like any sender's.
+        case ordinary
+        /// It is served, and its connection counts as this site's.
+        case of(Site)
+    }
+
+    package let mode: SiteMode
+    package let sites: [Site]
+
+    package init(mode: SiteMode, sites: [Site]) {
+        self.mode = mode
+        self.sites = sites
+    }
+
+    /// The site that an AUTH proves; `nil` if it proves none.
+    /// - Parameters:
+    ///   - seed: the seed of the connection's WELCOME.
+    ///   - onions: the node's onions. A signature that names another one comes from a hostile node.
+    package func site(provedBy authentication: SiteAuthentication, seed: [UInt8], onions: [SignedOnion]) -> Site? {
+        let site = sites.first { $0.key.map(authentication.key.elementsEqual) == true }
+        return onions.contains { authentication.isValid(seed: seed, onion: $0) } ? site : nil
+    }
+
+    /// Decides about a request over HTTP.
+    /// - Parameters:
+    ///   - credential: what follows `/s/` in its path; `nil` without such a path.
+    ///   - circuit: the circuit of its connection.
+    package func request(with credential: Bytes?, on circuit: CircuitID?) -> Request {
+        guard let credential else {
+            // Behind a proxy that shares connections, others must not use the site's rate.
+            return mode == .required || circuit?.site != nil ? .refused : .ordinary
+        }
+        guard mode != .off, let site = sites.first(where: { $0.isProved(byPath: credential) }),
+            site.rights.contains(.send)
+        else { return .refused }
+        return .of(site)
+    }
+
+    /// The sites that are not the same in `other`.
+    package func changed(in other: KnownSites) -> [Site] { sites.filter { !other.sites.contains($0) } }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import Providers
+import Settings
+import TNP
+
+extension Configuration {
+    /// `[[app]]`
+    package struct App: Sendable {
+        package let identity: AppIdentity
+        /// The ways to deliver the app's notifications: one at least.
+        package let deliveries: [any AppDelivery]
+
+        /// The name that senders use for the app.
+        package var name: String { identity.name }
+        /// The payload format of the app.
+        package var format: EnvelopeFormat { identity.format }
+
+        /// One of the ways to deliver; `nil` if the app does not have it.
+        package func delivery<Delivery: AppDelivery>(_ kind: Delivery.Type = Delivery.self) -> Delivery? {
+            deliveries.lazy.compactMap { $0 as? Delivery }.first
+        }
+
+        /// Whether an upstream node delivers for this platform, because this node cannot.
+        package func isDeliveredUpstream(_ platform: Magic) -> Bool {
+            let able = deliveries.filter { $0.platforms.contains(platform) }
+            return !able.isEmpty && able.allSatisfy(\.isFallback)
+        }
+    }
+
+    /// Reads the apps, and what all of them share.
+    static func apps(_ root: TableReader) throws -> [App] {
+        let read = try DeliveryKinds.reader(root)
+        var apps: [App] = []
+        let tables = try root.tables(
+            "app",
+            "An app. There are 1 to \(maximumApps); the first is the default. Each has at least one of \(DeliveryKinds.tables("and", mark: "`"))."
+        )
+        for table in tables {
+            let app = try app(table, read)
+            guard !apps.contains(where: { $0.name == app.name }) else {
+                throw table.problem("name", "another app is named \(app.name)")
+            }
+            apps.append(app)
+        }
+        return apps
+    }
+
+    private static func app(
+        _ table: TableReader, _ read: (AppIdentity, TableReader) throws -> [any AppDelivery]
+    ) throws -> App {
+        let name = try table.requiredString(
+            "name", expected: "the app's name, e.g. \"bisq\"",
+            "Name that senders use for the app: at most 64 ASCII characters without spaces and slashes")
+        _ = try table.appName(name, "name")
+        let format = try table.choice(
+            "format", default: EnvelopeFormat.pipe,
+            "Payload format of the app: `pipe` is `magic|iv|Base64` (AES-CBC), `sealed` is Base64 of iv and ciphertext (AES-GCM)"
+        )
+        let identity = AppIdentity(name: name, format: format, path: table.path)
+        let app = App(identity: identity, deliveries: try read(identity, table))
+        try table.finish()
+        guard !app.deliveries.isEmpty else {
+            throw table.problem("name", "the app \(name) has neither \(DeliveryKinds.tables("nor"))")
+        }
+        return app
+    }
+
+    /// All credentials, those of an app after each other.
+    package var credentials: [CredentialReference] {
+        apps.flatMap(\.deliveries).flatMap(\.credentials).map(\.reference)
+    }
+}

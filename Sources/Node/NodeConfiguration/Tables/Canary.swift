@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Settings
+import TNP
+
+extension Configuration {
+    /// `[canary]`
+    package struct Canary: Sendable, Equatable {
+        /// The file with the pairing token of the operator's phone.
+        package var phoneFile: String
+        /// The app of the phone; `nil` for the first one.
+        package var app: String?
+        /// Seconds between two attempts.
+        package var interval: Int
+
+        /// Reads the pairing token.
+        /// - Throws: ``ConfigurationError``, which names the file and contains nothing of it.
+        package func pairing(in configuration: Configuration) throws(ConfigurationError) -> PairingToken {
+            func problem(_ text: String) -> ConfigurationError {
+                ConfigurationError(
+                    file: configuration.file, key: "canary.phone_file", problem: "\(phoneFile): \(text)")
+            }
+            let bytes: [UInt8]
+            do {
+                bytes = try ConfiguredFile.read(phoneFile, mustBePrivate: true, copies: configuration.copies)
+            } catch {
+                throw problem(error.text)
+            }
+            let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+            do {
+                return try PairingToken(String(decoding: line, as: UTF8.self))
+            } catch {
+                throw problem(error.description)
+            }
+        }
+
+        package init(phoneFile: String, app: String? = nil, interval: Int) {
+            self.phoneFile = phoneFile
+            self.app = app
+            self.interval = interval
+        }
+
+        /// `nil` if the node rings no phone.
+        /// - Parameter apps: all apps.
+        /// - Throws: `ConfigurationError`.
+        init?(_ root: TableReader, apps: [App]) throws {
+            let table = try root.table(
+                "canary",
+                "A phone of the operator, which the node rings from time to time as a sender would; see operations.md.")
+            let phoneFile = try table.string(
+                "phone_file", expected: "a file",
+                "File with the phone's pairing token. Mode 600. If not set, no phone is rung")
+            app = try table.string(
+                "app", expected: "an app's name", "Name of the phone's app. If not set: the first app")
+            interval = try table.integer(
+                "every", in: 10...86_400, default: 3600,
+                "Average seconds between two notifications; each pause varies by up to 10 %")
+            if let app, !apps.contains(where: { $0.name == app }) {
+                throw table.problem("app", "there is no app named \(app)")
+            }
+            guard let phoneFile else { return nil }
+            self.phoneFile = table.paths.absolute(phoneFile)
+        }
+    }
+}

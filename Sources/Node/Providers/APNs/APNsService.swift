@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Settings
+import TNP
+
+/// `[apns]`: the connections to APNs, for all apps.
+package struct APNsService: Sendable {
+    /// The production environment of APNs.
+    package let production: ServiceURL
+    /// The development environment of APNs.
+    package let development: ServiceURL
+    /// Additional certificate authorities.
+    package let trustFile: String?
+    /// Minimum and maximum number of connections per app and environment.
+    package let connections: ClosedRange<Int>
+
+    /// - Parameter root: the whole configuration.
+    package init(_ root: TableReader) throws {
+        let table = try root.table("apns", "Connections to APNs (Apple), for all apps.")
+        production = try table.serviceURL(
+            "production", default: "https://api.push.apple.com", "APNs for pairing tokens with the magic `iOS`")
+        development = try table.serviceURL(
+            "development", default: "https://api.development.push.apple.com",
+            "APNs for pairing tokens with the magic `iOSDev`")
+        trustFile = try table.file("trust_file", TableReader.trustFileHelp)
+        connections = try table.connections()
+    }
+}
+
+extension TableReader {
+    static let trustFileHelp =
+        "Certificate authorities, in PEM format, trusted in addition to the system's; for tests with a simulated service"
+}
+
+extension PushService {
+    static let apnsProduction = PushService("apns", otherEnvironment: .iOSDev, mayUseCertificate: true)
+    static let apnsDevelopment = PushService(
+        "apns", .development, otherEnvironment: .iOS, mayUseCertificate: true)
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Settings
+import TNP
+
+/// The ways to deliver.
+package enum DeliveryKinds {
+    /// All of them. Where several know a platform's message magic, the first one counts.
+    package static let all: [any AppDelivery.Type] = [
+        APNsDelivery.self, FCMDelivery.self, UpstreamDelivery.self, WebPushDelivery.self,
+    ]
+
+    /// The kind of a credential.
+    package static func credential(_ reference: CredentialReference) -> any Credential.Type {
+        for delivery in all {
+            for kind in delivery.credentialKinds where kind.kind == reference.kind { return kind }
+        }
+        preconditionFailure("references name kinds that are listed")
+    }
+
+    /// The names of their tables, for texts: `[app.apns], [app.fcm] and [app.web]`.
+    /// - Parameters:
+    ///   - conjunction: the word before the last one, or before each one with `nor`.
+    ///   - mark: stands around each name.
+    package static func tables(_ conjunction: String, mark: String = "") -> String {
+        let names = all.map { "\(mark)[app.\($0.table)]\(mark)" }
+        guard conjunction != "nor" else { return names.joined(separator: " nor ") }
+        return names.dropLast().joined(separator: ", ") + " \(conjunction) \(names.last ?? "")"
+    }
+
+    /// Reads the settings that all apps share.
+    /// - Returns: reads an app's ways to deliver.
+    package static func reader(
+        _ root: TableReader
+    ) throws -> (_ app: AppIdentity, _ table: TableReader) throws -> [any AppDelivery] {
+        let readers = try all.map { try erased($0, root) }
+        return { app, table in try readers.compactMap { try $0(app, table) } }
+    }
+
+    private static func erased<Delivery: AppDelivery>(
+        _ kind: Delivery.Type, _ root: TableReader
+    ) throws -> (AppIdentity, TableReader) throws -> (any AppDelivery)? {
+        let read = try kind.reader(root)
+        return { app, table in try read(app, table) }
+    }
+}
+
+extension Magic {
+    /// The push service of the platform.
+    package var service: PushService {
+        switch self {
+        case .iOS: .apnsProduction
+        case .iOSDev: .apnsDevelopment
+        case .android: .fcm
+        case .web: .webPush
+        }
+    }
+}

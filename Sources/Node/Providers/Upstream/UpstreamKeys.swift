@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import TNP
+
+/// The keys with which a node signs for senders that do not sign (PROTOCOL §9): one for each device token, made of a
+/// secret of the node, so that none is stored.
+package struct UpstreamKeys: Sendable {
+    private let secret: SecretBytes
+
+    /// - Parameter secret: 32 secret bytes of the node, which must stay the same: the next node binds the device token
+    ///   to the key.
+    package init(secret: SecretBytes) { self.secret = secret }
+
+    /// Signs the envelope with the key of its device token.
+    package func sign(_ envelope: inout Envelope) {
+        let secret = secret.withBytes { $0.withUnsafeBytes { Array($0) } }
+        let seed = BLAKE2b.hash256(Array("tnp1-relay-seed".utf8) + envelope.phone.bytes, key: secret).bytes
+        guard let key = Ed25519.PrivateKey(seed: seed) else { preconditionFailure("a seed is 32 bytes") }
+        envelope.signature = SenderSignature(of: envelope.digest, by: key)
+    }
+}

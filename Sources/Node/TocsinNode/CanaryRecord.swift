@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Records the canary's attempts, and decides when the next one follows. No I/O and no clock.
+struct CanaryRecord {
+    /// An attempt that has ended.
+    struct Attempt: Equatable {
+        /// When it ended, Unix time in seconds.
+        let time: Int64
+        /// Whether Apple or Google has accepted the notification.
+        let isDelivered: Bool
+        /// The outcome, or why there is none.
+        let text: String
+    }
+
+    /// The longest pause before the first attempt: tor publishes the onion meanwhile.
+    private static let maximumFirstPause = Duration.seconds(60)
+    /// By how much a pause may differ from the interval, as a fraction, so that the times do not identify the node.
+    private static let jitter = 0.1
+
+    /// The last attempt; `nil` before the first one.
+    private(set) var last: Attempt?
+    /// When the phone was last rung, or the node started, Unix time in seconds.
+    private(set) var lastSuccess: Int64
+
+    init(started: Int64) { lastSuccess = started }
+
+    /// Records an attempt.
+    mutating func ended(at time: Int64, isDelivered: Bool, text: String) -> Attempt {
+        let attempt = Attempt(time: time, isDelivered: isDelivered, text: text)
+        last = attempt
+        if isDelivered { lastSuccess = time }
+        return attempt
+    }
+
+    /// The pause before the first attempt.
+    /// - Parameter interval: seconds between two attempts.
+    static func firstPause(every interval: Int) -> Duration { min(maximumFirstPause, .seconds(interval)) }
+
+    /// The pause before the next attempt.
+    /// - Parameters:
+    ///   - interval: seconds between two attempts.
+    ///   - random: a random number from 0 up to 1, for the jitter.
+    static func pause(every interval: Int, random: Double) -> Duration {
+        .seconds(interval) * (1 - jitter + 2 * jitter * random)
+    }
+}

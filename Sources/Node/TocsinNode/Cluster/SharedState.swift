@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cluster
+import Cryptography
+import Delivery
+import EventLoop
+import Glibc
+import NodeConfiguration
+import Providers
+
+/// What the node shares with the other nodes of its cluster, and the engine that holds it.
+final class SharedState: NodeComponent {
+    let engine: Engine
+    /// Decides together with the other nodes.
+    let ledger: ClusterLedger
+    /// Exchanges handles with the other nodes.
+    let handles: ClusterHandles
+    private let tokens: ClusterTokens
+
+    /// - Parameter tokens: Apple's provider tokens in use.
+    init(
+        _ settings: EngineSettings, _ configuration: Configuration, _ gate: ClusterGate, for dispatch: Dispatch,
+        on loop: EventLoop, log: EventLog, tokens: @escaping () -> [Digest256: APNsProviderToken]
+    ) {
+        let file = "\(configuration.state)/\(Self.sessionFile)"
+        engine = Engine(
+            settings, version: Version.current, formerSession: Self.formerSession(in: file), on: loop)
+        Self.remember(engine.session, in: file)
+        let outbox = EngineOutbox(engine)
+        ledger = ClusterLedger(
+            engine, outbox, for: dispatch, gate,
+            window: .seconds(configuration.limits.replayWindow), on: loop)
+        handles = ClusterHandles(engine, outbox, state: configuration.state) { gate.settings }
+        ledger.spool.report = { [log] in log.adopted($0) }
+        self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)
+        engine.report = { [log, unowned self] event in
+            log.record(event)
+            switch event {
+            case .available:
+                ledger.engineChanged(isAvailable: true)
+                self.tokens.engineReturned()
+                handles.engineReturned()
+            case .unavailable: ledger.engineChanged(isAvailable: false)
+            case .slow, .fast, .lostState, .sameName: break
+            }
+        }
+        engine.renewed = { [unowned dispatch] end, isNew in dispatch.renewClaims(until: end, isNew: isNew) }
+    }
+
+    // MARK: The session of the node's next process
+
+    private static let sessionFile = "cluster.session"
+
+    /// The session of an earlier process, which has ended: this process has the lock of the state directory.
+    private static func formerSession(in file: String) -> String? {
+        guard let bytes = try? RegularFile.read(file, atMost: 64, access: .owner) else { return nil }
+        let text = String(decoding: bytes, as: UTF8.self)
+        return text.allSatisfy(\.isHexDigit) && !text.isEmpty ? text : nil
+    }
+
+    /// Without the file, other nodes wait until the session has ended by itself.
+    private static func remember(_ session: String, in file: String) {
+        unlink(file)
+        try? PrivateFile.create(file, holding: Array(session.utf8))
+    }
+
+    /// Connects to the engine, and takes over what the other nodes have. A node starts without the engine, too.
+    func start(isolation: isolated (any Actor)? = #isolation) async {
+        await engine.start()
+        await tokens.start()
+    }
+
+    func secondPassed() {
+        tokens.secondPassed()
+        ledger.secondPassed()
+    }
+
+    /// Ends the connection to the engine, after telling it all outcomes.
+    func close(isolation: isolated (any Actor)?) async {
+        ledger.engineChanged(isAvailable: engine.status.isAvailable)
+        await engine.stop()
+    }
+}

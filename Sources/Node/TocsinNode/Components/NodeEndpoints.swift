@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AdminPort
+import Admission
+import EventLoop
+import NodeConfiguration
+
+/// What the node listens on: the endpoints of senders, and the admin port.
+final class NodeEndpoints: NodeComponent {
+    private let configuration: Configuration
+    private let connections: SenderConnections
+    private let loop: EventLoop
+    private var listeners: [Listener] = []
+    /// The address of the HTTP endpoint, if there is one.
+    private(set) var http: Endpoint?
+    private(set) var admin: AdminServer?
+
+    init(_ configuration: Configuration, for connections: SenderConnections, on loop: EventLoop) {
+        self.configuration = configuration
+        self.connections = connections
+        self.loop = loop
+    }
+
+    /// Binds all addresses, and pauses those of senders: an address in use must stop the start before anything is
+    /// delivered, and connections wait until the spool of an earlier process has been read.
+    /// - Parameter source: what the admin port shows.
+    /// - Returns: the address of the TNP endpoint.
+    func listen(for source: any AdminServer.Source) throws(PortError) -> Endpoint {
+        let tnp = try listen(at: configuration.listen.tnp, .tnp)
+        let http = try configuration.listen.http.map { (endpoint) throws(PortError) in try listen(at: endpoint, .http) }
+        listeners = [tnp] + [http].compactMap(\.self)
+        self.http = http?.endpoint
+        if let endpoint = configuration.listen.admin {
+            admin = try PortError.naming("listen.admin") { () throws(ListenError) in
+                try AdminServer(at: endpoint, on: loop, source: source)
+            }
+        }
+        return tnp.endpoint
+    }
+
+    private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
+    {
+        let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in
+            try Listener(endpoint, on: loop) { [unowned connections] stream in
+                connections.accept(stream, at: senderProtocol)
+            }
+        }
+        listener.pause()
+        return listener
+    }
+
+    /// Accepts senders.
+    func open() {
+        for listener in listeners { listener.resume() }
+    }
+
+    /// Accepts no more senders.
+    func closeToSenders() {
+        listeners = []
+        http = nil
+    }
+
+    func close(isolation: isolated (any Actor)?) async {
+        closeToSenders()
+        admin?.close()
+        admin = nil
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Confinement
+import Cryptography
+import EventLoop
+import Glibc
+import KeyHolder
+import NodeConfiguration
+import Providers
+import Tor
+
+/// What keeps an attacker who has taken over the node's process from taking more: the keys of Apple and Google are in
+/// another process, and this one is confined to the files and system calls that it needs.
+package struct ProcessIsolation: Sendable {
+    /// The process that starts key holders and resolvers, and watches the sandbox.
+    package let supervisor: Supervisor
+    /// `nil` with `node.key_holder = false`.
+    package let holder: KeyHolder?
+    /// The version of Landlock that confines this process; 0 if none does.
+    package private(set) var landlock = 0
+    /// Whether a refused system call raises an alarm.
+    package private(set) var reportsRefusedCalls = true
+
+    /// The process has several threads, and the sandbox would confine one of them.
+    package struct Failure: Error, CustomStringConvertible {
+        package var description: String {
+            "the sandbox must begin before the process has a second thread; set node.sandbox = \"off\" under this emulator or debugger"
+        }
+    }
+
+    /// Starts the supervisor and a key holder, and reads the configuration, without confining this process yet.
+    /// - Parameters:
+    ///   - file: the configuration file.
+    ///   - read: reads it.
+    /// - Throws: `Supervisor.Failure`, `KeyHolder.Failure`, or what `read` throws.
+    package static func prepare(
+        configuration file: String, read: (FileCopies?) throws -> Configuration
+    ) throws -> (Configuration, ProcessIsolation) {
+        let supervisor = try Supervisor.start(configuration: file)
+        let holder = KeyHolder(supervisor)
+        let held = try holder.startBlocking()
+        let configuration = try read(held.copies)
+        guard configuration.hasKeyHolder else {
+            return (try read(nil), ProcessIsolation(supervisor: supervisor, holder: nil))
+        }
+        holder.use(held)
+        return (configuration, ProcessIsolation(supervisor: supervisor, holder: holder))
+    }
+
+    /// Confines this process for ever, as the configuration says. It must have a single thread.
+    /// - Throws: ``Failure``, `FileRules.Failure`, `SystemCallFilter.Failure` or `Supervisor.Failure`.
+    package mutating func confine(_ configuration: Configuration) throws {
+        guard configuration.sandbox != .off else { return }
+        guard ProcessHardening.hasOneThread else { throw Failure() }
+        // The rules need files that exist. The node checks them when it starts.
+        _ = mkdir(configuration.state, 0o700)
+        if let file = configuration.spool?.keyFile { _ = try? KeyFile.readOrCreate(file) }
+        for delivery in configuration.apps.flatMap(\.deliveries) { delivery.makeOwnKeyFiles() }
+        _ = ProcessHardening.dropCapabilities()
+        landlock = try FileRules(of: configuration).apply()
+        let tor = configuration.tor.settings(state: configuration.state)
+        let filter = SystemCallFilter.node(mayExecute: tor.runnerInUse == .node)
+        if configuration.sandbox == .kill {
+            try filter.apply(.kill)
+        } else if let refused = try? filter.apply(.report) {
+            try supervisor.watch(refused, logsJSON: configuration.logFormat == .json)
+        } else {
+            // A container's own filter may be the only one that reports.
+            try filter.apply(.refuse)
+            reportsRefusedCalls = false
+        }
+    }
+}
+
+extension FileRules {
+    /// What a node with this configuration needs. Not among it are the configuration and the keys, which the key holder
+    /// reads.
+    /// - Parameter environment: looks up an environment variable.
+    init(
+        of configuration: Configuration, environment: (String) -> String? = { getenv($0).map { String(cString: $0) } }
+    ) {
+        self.init()
+        readable =
+            [
+                // Libraries, certificate authorities, time zones, tor's tables.
+                "/usr", "/lib", "/lib64", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/crypto-policies",
+                "/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf",
+                // Figures of this process, and of the processors.
+                "/proc", "/sys/devices/system/cpu", "/dev/random", "/dev/urandom",
+            ]
+            + ["SSL_CERT_FILE", "OPENSSL_CONF"].compactMap(environment).map(Self.directory)
+            + (environment("SSL_CERT_DIR") ?? "").split(separator: ":").map(String.init)
+        writable = [configuration.state, "/dev/null"]
+        socketDirectories = configuration.endpoints.compactMap { endpoint in
+            if case .unix(let path) = endpoint { Self.directory(of: path) } else { nil }
+        }
+        listeningPorts = configuration.endpoints.compactMap { endpoint in
+            if case .tcp(_, let port) = endpoint { port } else { nil }
+        }
+        // Those in the state directory need no rule, and must not have one: a rule follows links.
+        readable += configuration.ownKeyFiles.filter { !configuration.isInState($0) }
+        if !configuration.hasKeyHolder {
+            let files = configuration.credentials.flatMap(\.files) + configuration.otherFiles
+            readable += Set(([configuration.file] + files).map(Self.directory)).sorted()
+        }
+        let tor = configuration.tor.settings(state: configuration.state)
+        switch tor.runnerInUse {
+        case .service:
+            // Its group may read the onions' addresses and the control port's cookie, and nobody but its user the keys.
+            readable.append(tor.directory)
+        case .node:
+            if let program = TorSettings.program(tor.binary, path: environment("PATH")) { allowExecution(of: program) }
+        case nil:
+            // Not the secret key.
+            if let onion = tor.externalServiceDirectory { readable.append("\(onion)/hostname") }
+        }
+    }
+
+    /// Allows to start a program. A script may start any of the system's.
+    private mutating func allowExecution(of program: String) {
+        executable = [program] + (Self.isScript(program) ? ["/usr", "/bin", "/lib", "/lib64"] : Self.interpreters)
+    }
+
+    private static func isScript(_ program: String) -> Bool {
+        let file = open(program, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        var start: [UInt8] = [0, 0]
+        return read(file, &start, 2) == 2 && start.elementsEqual("#!".utf8)
+    }
+
+    /// The dynamic linker, which the kernel starts first.
+    private static let interpreters = [
+        "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-armhf.so.3",
+    ]
+
+    private static func directory(of path: String) -> String {
+        path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    }
+}
+
+extension Configuration {
+    fileprivate var endpoints: [Endpoint] { [listen.tnp, listen.http, listen.admin].compactMap(\.self) }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Admission
+import Cryptography
+import Glibc
+
+/// The operator's request to remove a phone's sender keys: a file in the state directory that `tocsin unbind` writes,
+/// and that the running node reads, executes and removes. It contains hashes under the node's key, no device token.
+package enum UnbindRequest {
+    /// Maximum hashes in one request: two for each app.
+    private static let most = 256
+
+    private static func path(_ state: String) -> String { "\(state)/unbind" }
+
+    /// Writes a request. `standing.key` must exist.
+    /// - Parameters:
+    ///   - deviceToken: as in a pairing token.
+    ///   - apps: the names of the profiles that it may belong to.
+    /// - Throws: `PrivateFileError`.
+    package static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
+        let hash = KeyedHash(key: try KeyFile.read("\(state)/standing.key"))
+        let names = apps.flatMap { Admission.hashes(of: Array(deviceToken.utf8), app: $0, under: hash) }
+        let draft = "\(path(state)).\(getpid())"
+        unlink(draft)
+        let lines = names.prefix(most).map { "\($0)\n" }.joined()
+        try PrivateFile.create(draft, holding: Array(lines.utf8))
+        defer { unlink(draft) }
+        // Unlike rename, link fails if another request is pending.
+        guard link(draft, path(state)) == 0 else { throw .system(path(state)) }
+    }
+
+    private static func answerPath(_ state: String) -> String { "\(path(state)).answer" }
+
+    /// Records how many of the phones were bound.
+    static func answer(_ phones: Int, state: String) throws(PrivateFileError) {
+        let draft = "\(answerPath(state)).draft"
+        unlink(draft)
+        try PrivateFile.create(draft, holding: Array("\(phones)\n".utf8))
+        rename(draft, answerPath(state))
+    }
+
+    /// Reads and removes the answer to the request: how many phones were bound; `nil` if there is none yet.
+    package static func takeAnswer(state: String) -> Int? {
+        // As long as the node has not taken the request, the answer is to an earlier one.
+        guard access(path(state), F_OK) != 0 else { return nil }
+        let file = answerPath(state)
+        guard let bytes = try? RegularFile.read(file, atMost: 32, access: .thisUser) else { return nil }
+        unlink(file)
+        return Int(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
+    }
+
+    /// Reads and removes the pending request; `nil` if there is none or it cannot be read.
+    static func take(state: String) -> [UInt64]? {
+        let file = path(state)
+        // Usually no request is pending.
+        guard access(file, F_OK) == 0 else { return nil }
+        // An answer that no command has read must not pass for the next one.
+        unlink(answerPath(state))
+        // Frees the name for the next request.
+        let taken = "\(file).taken"
+        guard rename(file, taken) == 0 else { return nil }
+        defer { unlink(taken) }
+        // A line has at most 20 digits.
+        guard let bytes = try? RegularFile.read(taken, atMost: most * 21, access: .thisUser) else { return nil }
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").compactMap { UInt64($0) }
+    }
+}

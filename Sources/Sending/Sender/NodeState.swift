@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Time
+
+/// What a sender knows of one node of its list. Time and randomness are parameters.
+package struct NodeState {
+    /// The state of the connection to the node.
+    package enum State: Equatable {
+        /// There is no connection, and no reason not to open one.
+        case unused
+        /// The sender is connecting, possibly again after a lost connection: the node is likely to be back at once.
+        case connecting
+        /// The sender is connected.
+        case connected
+        /// The last attempt to connect failed, or the node is shutting down or busy.
+        case down
+        /// The node ended the connection for a reason that a retry does not remove, or does not speak TNP.
+        case refused
+    }
+
+    /// The state of the connection.
+    package var state = State.unused
+    /// The time from which the sender may connect again, while the node is down or has refused.
+    package private(set) var retryAt = MonotonicTime(nanoseconds: 0)
+    private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
+
+    /// The longest `retryAfter` of a GOAWAY that the sender obeys.
+    private static let maximumPause = Duration.seconds(600)
+    /// How long the sender does not use a node that closed a connection for good.
+    private static let refusedPause = Duration.seconds(60)
+
+    /// Creates the state of a node that the sender has not used yet.
+    package init() {}
+
+    /// Whether new submissions may go to this node.
+    package var isUsable: Bool { state != .down && state != .refused }
+
+    /// Losses in a row, without a RESULT between them, after which other nodes are tried.
+    private static let unreliable = 3
+
+    /// Resets the backoff after a RESULT.
+    package mutating func answered() { backoff.reset() }
+
+    /// Whether the node loses connections before it answers anything.
+    package var isUnreliable: Bool { backoff.failures >= Self.unreliable }
+
+    /// Counts a failure.
+    /// - Parameters:
+    ///   - random: a random number from 0 up to 1, for the jitter.
+    ///   - minimum: the node's `retryAfter`.
+    /// - Returns: the wait before the next attempt.
+    package mutating func failed(now: MonotonicTime, random: Double, atLeast minimum: Duration = .zero) -> Duration {
+        let pause = max(min(minimum, Self.maximumPause), backoff.next(random: random))
+        retryAt = now + pause
+        return pause
+    }
+
+    /// Marks the node as refusing.
+    /// - Parameter minimum: the node's `retryAfter`.
+    package mutating func refused(now: MonotonicTime, atLeast minimum: Duration) {
+        state = .refused
+        retryAt = now + max(min(minimum, Self.maximumPause), Self.refusedPause)
+    }
+
+    /// Lets a refusing node be used again once its pause is over.
+    /// - Returns: whether that is so now.
+    @discardableResult
+    package mutating func revive(now: MonotonicTime) -> Bool {
+        guard state == .refused, now >= retryAt else { return false }
+        state = .unused
+        return true
+    }
+
+    /// Makes a node that is down usable once its pause is over, without a new connection first.
+    package mutating func endPause(now: MonotonicTime) {
+        if state == .down, now >= retryAt { state = .unused }
+    }
+
+    /// The index of the first usable node: a sender prefers the first of its list, so that bindings and rates are one
+    /// node's. `nil` if there is none.
+    package static func choose(_ nodes: [NodeState], excluding: Set<Int>) -> Int? {
+        nodes.indices.first { nodes[$0].isUsable && !excluding.contains($0) }
+    }
+}

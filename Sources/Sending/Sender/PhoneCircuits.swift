@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Tables
+
+/// The tor circuits of a sender: one for each phone, so that a node cannot link phones by them, up to a bound. Beyond it,
+/// phones share circuits.
+package struct PhoneCircuits<Circuit: AnyObject> {
+    /// The circuit of a phone.
+    package enum Choice {
+        case known(Circuit)
+        /// The phone gets a new one: ``insert(_:for:)`` it. Close the other one, if there is one.
+        case new(inPlaceOf: Circuit?)
+    }
+
+    /// The largest number of circuits.
+    package static var maximum: Int { 64 }
+
+    private var circuits = LRUTable<[UInt8], Circuit>(maximum: Self.maximum)
+
+    package init() {}
+
+    /// All circuits.
+    package var all: [Circuit] { circuits.values }
+
+    /// The circuit of a phone.
+    /// - Parameter isIdle: whether a circuit has no submissions, and may end for another phone's.
+    package mutating func circuit(for phone: [UInt8], isIdle: (Circuit) -> Bool) -> Choice {
+        switch circuits.slot(for: phone, isIdle: isIdle) {
+        case .known(let circuit): return .known(circuit)
+        case .new(let idle): return .new(inPlaceOf: idle)
+        case .full:
+            let shared = circuits.values
+            return .known(shared[Int(clamping: phone.hashValue.magnitude % UInt(clamping: shared.count))])
+        }
+    }
+
+    /// Adds the new circuit of a phone.
+    package mutating func insert(_ circuit: Circuit, for phone: [UInt8]) { circuits.insert(circuit, for: phone) }
+
+    /// Removes the circuit of a phone.
+    package mutating func remove(_ phone: [UInt8]) { circuits.remove(phone) }
+}
+
+extension Proxy {
+    /// The same proxy, with a password that makes tor use another circuit (tor's `IsolateSOCKSAuth`).
+    /// - Parameter isRequired: whether a dial fails if the proxy takes no password.
+    func withNewCircuit(isRequired: Bool) -> Proxy {
+        guard case .socks5(let endpoint, _) = self else { return self }
+        return .socks5(
+            endpoint,
+            SOCKS5.Credentials(
+                user: "tocsin", password: Hex.encode(SecureRandom.bytes(16)), isRequired: isRequired))
+    }
+}

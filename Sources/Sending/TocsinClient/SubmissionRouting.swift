@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Sender
+import TNP
+import Time
+
+/// Decides which node gets a submission, and what follows a node's answer. No I/O and no clock; randomness is a parameter.
+/// No two nodes have the same submission at a time.
+struct SubmissionRouting {
+    /// What the caller wants.
+    struct Terms {
+        let started: MonotonicTime
+        let deadline: MonotonicTime
+        /// The longest time for which a node's RETRY is obeyed.
+        let maximumPause: Duration
+        /// Whether QUEUED is an end.
+        let returnsWhenQueued: Bool
+    }
+
+    /// The node that gets a submission.
+    enum Choice: Equatable {
+        case give(to: Int)
+        case end(Outcome)
+        /// Each node that could have it ended the connection for good.
+        case fail
+        /// No node is usable, but one may be later.
+        case wait
+    }
+
+    /// What follows a node's answer.
+    enum Step: Equatable {
+        case end
+        /// The node has stored the envelope.
+        case stored(isEnd: Bool)
+        /// The same nodes are asked again after this time.
+        case pause(Duration)
+        /// Other nodes are asked.
+        case move
+    }
+
+    /// What becomes of a submission whose node cannot be used now.
+    enum Reassignment: Equatable {
+        /// The node has stored it.
+        case stay
+        case end(Outcome)
+        case move
+    }
+
+    /// How a submission ends at its deadline.
+    enum Overdue: Equatable {
+        case outcome(Outcome)
+        /// The search for its proof of work was not done.
+        case noProof
+        case noAnswer
+    }
+
+    /// The shortest wait before the client obeys a node's RETRY.
+    static let shortestRetry = Duration.milliseconds(250)
+    /// By how much a pause is longer at most, as a fraction: submissions with the same pause do not return at the same
+    /// moment.
+    private static let jitter = 0.1
+
+    let terms: Terms
+    /// The nodes that do not know the handle which the request uses.
+    private let excluded: Set<Int>
+    /// The nodes whose RETRY made the submission move to another node.
+    private var ruledOut: Set<Int> = []
+    /// The last RETRY of a node.
+    private var refusal: Outcome?
+    /// QUEUED, if the current node has stored the envelope.
+    private var queued: Outcome?
+    /// When the submission is sent again after a RETRY.
+    private var resumesAt: MonotonicTime?
+
+    /// - Parameter excluded: the nodes that do not know the handle which the request uses.
+    init(_ terms: Terms, excluding excluded: Set<Int>) {
+        self.terms = terms
+        self.excluded = excluded
+    }
+
+    /// The first usable node that has not refused the submission.
+    func choice(of nodes: [NodeState]) -> Choice {
+        if let index = NodeState.choose(nodes, excluding: ruledOut.union(excluded)) { return .give(to: index) }
+        if let refusal, !ruledOut.isEmpty { return .end(refusal) }
+        let candidates = nodes.indices.filter { !excluded.contains($0) }
+        return candidates.allSatisfy { nodes[$0].state == .refused } ? .fail : .wait
+    }
+
+    /// A node has answered.
+    /// - Parameter random: a random number from 0 up to 1, for the jitter.
+    mutating func answered(_ outcome: Outcome, by node: Int, now: MonotonicTime, random: Double) -> Step {
+        switch outcome.kind {
+        case .queued:
+            queued = outcome
+            return .stored(isEnd: terms.returnsWhenQueued)
+        case .delivered, .rejected, .gone: return .end
+        case .retry:
+            queued = nil
+            refusal = outcome
+            let pause = max(.milliseconds(Int64(outcome.retryAfter)), Self.shortestRetry) * (1 + Self.jitter * random)
+            // Waiting does not help against missing work, for which the time is spent.
+            let isWork = outcome.reason == .proofRequired || outcome.reason == .proofWrong
+            if outcome.retryAfter > 0, !isWork, pause <= terms.maximumPause, now + pause < terms.deadline {
+                resumesAt = now + pause
+                return .pause(pause)
+            }
+            ruledOut.insert(node)
+            return .move
+        }
+    }
+
+    /// The node that has the submission cannot be used now.
+    /// - Parameters:
+    ///   - stored: the QUEUED that the link has received but not yet reported.
+    ///   - node: the state of that node.
+    mutating func reassignment(stored: Outcome?, from node: NodeState) -> Reassignment {
+        guard let queued = queued ?? stored else { return .move }
+        self.queued = queued
+        return node.state == .refused ? .end(queued) : .stay
+    }
+
+    /// Whether a pause after RETRY is over.
+    mutating func resumes(at now: MonotonicTime) -> Bool {
+        guard let time = resumesAt, time <= now else { return false }
+        resumesAt = nil
+        return true
+    }
+
+    /// How the submission ends now, at its deadline.
+    /// - Parameters:
+    ///   - lacksProof: whether a search for its proof of work is unfinished.
+    ///   - isInFlight: whether a node has it and owes the answer.
+    func overdue(lacksProof: Bool, isInFlight: Bool) -> Overdue {
+        if let queued { return .outcome(queued) }
+        if lacksProof { return .noProof }
+        if let refusal, !isInFlight { return .outcome(refusal) }
+        return .noAnswer
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CHiredis
+
+/// Reads the replies of a Redis server from its bytes, with hiredis' parser. Bounded: see ``maximumReply``,
+/// ``maximumArrayLength`` and ``maximumParts``.
+final class ReplyReader {
+    /// Maximum number of bytes that wait for the end of a reply.
+    static let maximumReply = 16 << 20
+    /// Maximum number of elements of an array.
+    static let maximumArrayLength = 1 << 16
+    /// Maximum number of parts of a reply, arrays and their elements.
+    static let maximumParts = 1 << 18
+
+    /// hiredis calls these for each part of a reply, parents before their elements. The objects that they return are
+    /// numbers of ``parts``, from 1 on, in the form of pointers. Unsafe, because hiredis takes a pointer to a variable, which
+    /// nothing changes.
+    nonisolated(unsafe) private static var functions = redisReplyObjectFunctions(
+        createString: { task, start, count in
+            let bytes = UnsafeRawBufferPointer(start: start, count: count)
+            switch task!.pointee.type {
+            case REDIS_REPLY_STATUS: return add(.status(String(decoding: bytes, as: UTF8.self)), task)
+            case REDIS_REPLY_ERROR: return add(.error(String(decoding: bytes, as: UTF8.self)), task)
+            default: return add(.bytes(Array(bytes)), task)
+            }
+        },
+        createArray: { task, count in count <= maximumArrayLength ? add(.array([]), task) : nil },
+        createInteger: { task, number in add(.integer(number), task) },
+        createNil: { task in add(.null, task) },
+        freeObject: { _ in })
+
+    /// A part of a reply, before its elements are in it.
+    private struct Part {
+        let value: RedisReply
+        var elements: [Int] = []
+    }
+
+    private let reader: UnsafeMutablePointer<redisReader>
+    private var parts: [Part] = []
+
+    init() {
+        guard let reader = redisReaderCreateWithFunctions(&Self.functions) else { fatalError("no memory for a parser") }
+        self.reader = reader
+        reader.pointee.privdata = Unmanaged.passUnretained(self).toOpaque()
+    }
+
+    deinit { redisReaderFree(reader) }
+
+    private static func add(_ value: RedisReply, _ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
+        guard let task, let context = task.pointee.privdata else { return nil }
+        let reader = Unmanaged<ReplyReader>.fromOpaque(context).takeUnretainedValue()
+        guard reader.parts.count < maximumParts else { return nil }
+        reader.parts.append(Part(value: value))
+        if let parent = task.pointee.parent {
+            reader.parts[Int(bitPattern: parent.pointee.obj) - 1].elements.append(reader.parts.count - 1)
+        }
+        return UnsafeMutableRawPointer(bitPattern: reader.parts.count)
+    }
+
+    /// Adds bytes from the server.
+    /// - Throws: ``RedisError/malformed(_:)`` if a reply is too large.
+    func append(_ bytes: RawSpan) throws(RedisError) {
+        guard reader.pointee.len - reader.pointee.pos + bytes.byteCount <= Self.maximumReply else {
+            throw .malformed("more than \(Self.maximumReply) bytes")
+        }
+        let isTaken = bytes.withUnsafeBytes {
+            redisReaderFeed(reader, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count) == REDIS_OK
+        }
+        guard isTaken else { throw problem }
+    }
+
+    /// The next whole reply; `nil` if its end has not arrived.
+    /// - Throws: ``RedisError/malformed(_:)``.
+    func next() throws(RedisError) -> RedisReply? {
+        var found: UnsafeMutableRawPointer?
+        guard redisReaderGetReply(reader, &found) == REDIS_OK else { throw problem }
+        guard let found else { return nil }
+        defer { parts.removeAll(keepingCapacity: true) }
+        return reply(Int(bitPattern: found) - 1)
+    }
+
+    private func reply(_ number: Int) -> RedisReply {
+        guard case .array = parts[number].value else { return parts[number].value }
+        return .array(parts[number].elements.map(reply))
+    }
+
+    private var problem: RedisError {
+        // hiredis reports a part that is not created as a lack of memory.
+        if reader.pointee.err == REDIS_ERR_OOM { return .malformed("an array is too long, or has too many parts") }
+        let text = withUnsafeBytes(of: reader.pointee.errstr) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        return .malformed(text)
+    }
+}

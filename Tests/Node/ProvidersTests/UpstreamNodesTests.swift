@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import EventLoop
+import Sender
+import TNP
+import TestSupport
+import Testing
+
+@testable import Providers
+@testable import Time
+
+@Suite(.tags(.computing)) struct UpstreamNodesTests {
+    private typealias Candidate = UpstreamNodes.Candidate
+    private static let start = MonotonicTime(nanoseconds: 0)
+
+    private let unused = Candidate(isUsable: true, isConnected: false, hasFailed: false)
+    private let connected = Candidate(isUsable: true, isConnected: true, hasFailed: false)
+    private let failed = Candidate(isUsable: true, isConnected: true, hasFailed: true)
+    private let down = Candidate(isUsable: false, isConnected: false, hasFailed: false)
+
+    private var nodes: UpstreamNodes { UpstreamNodes((1...3).map { .tcp(host: "node\($0)", port: 7077) }) }
+
+    @Test func `the first node of the list is preferred, but a connected one before one that has to be dialled`() {
+        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 0)
+        #expect(nodes.choice(of: [unused, connected, connected], now: Self.start) == 1)
+    }
+
+    @Test func `a node that has failed the envelope does not get it again`() {
+        #expect(nodes.choice(of: [failed, unused, connected], now: Self.start) == 2)
+        #expect(nodes.choice(of: [failed, down, failed], now: Self.start) == nil)
+    }
+
+    @Test func `a node that could not be reached is avoided for a while, but used if there is no other`() {
+        var nodes = nodes
+        nodes.failed(0, .unreachable("refused"), now: Self.start)
+        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 1)
+        #expect(nodes.choice(of: [unused, down, failed], now: Self.start) == 0)
+        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start + UpstreamNodes.avoidance) == 0)
+        #expect(nodes.statuses[0].isReachable(at: Self.start) == false)
+    }
+
+    @Test func `a node that answers is not avoided any more`() {
+        var nodes = nodes
+        nodes.failed(0, .unreachable("refused"), now: Self.start)
+        nodes.answered(0, now: Self.start + .seconds(1))
+        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start + .seconds(1)) == 0)
+        #expect(nodes.statuses[0].isReachable(at: Self.start + .seconds(1)) == true)
+    }
+
+    @Test func `a node that blocks one circuit is not avoided by others`() {
+        var nodes = nodes
+        nodes.failed(0, .refused(GoAway(code: .abuse, retryAfter: 1000)), now: Self.start)
+        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 0)
+        #expect(nodes.statuses[0].failure == nil)
+    }
+}
+
+@Suite(.tags(.computing)) struct UpstreamEnvelopeBuilderTests {
+    private static let keys = UpstreamKeys(secret: SecretBytes([UInt8](repeating: 7, count: 32)))
+    private static let token = String(repeating: "ab", count: 32)
+
+    private func outgoing(app: String? = nil) -> UpstreamEnvelopeBuilder {
+        UpstreamEnvelopeBuilder(app: app, format: .pipe, keys: Self.keys)
+    }
+
+    @Test func `an envelope is signed by this node, one hop further and with the time that is left`() throws {
+        let envelope = try makeEnvelope(to: Self.token, magic: .iOS)
+        let made = try outgoing().build(from: envelope, ttl: 17)
+        #expect(made.hops == envelope.hops + 1 && made.ttl == 17)
+        #expect(made.signature != nil && made.digest == envelope.digest)
+    }
+
+    @Test func `a sender's own signature is kept, unless the app has another name there`() throws {
+        var envelope = try makeEnvelope(to: Self.token, magic: .iOS)
+        let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 3, count: 32)))
+        envelope.signature = SenderSignature(of: envelope.digest, by: key)
+        #expect(try outgoing().build(from: envelope, ttl: 1).signature == envelope.signature)
+        let renamed = try outgoing(app: "other").build(from: envelope, ttl: 1)
+        #expect(renamed.signature != envelope.signature && renamed.digest != envelope.digest)
+        #expect(renamed.app.elementsEqual("other".utf8))
+    }
+
+    @Test func `an envelope that came too far is not passed on`() throws {
+        var envelope = try makeEnvelope(to: Self.token, magic: .iOS)
+        envelope.hops = Envelope.maximumHops - 2
+        try outgoing().check(envelope)
+        envelope.hops = Envelope.maximumHops - 1
+        #expect(throws: Rejection.self) { try outgoing().check(envelope) }
+    }
+}

@@ -4,13 +4,23 @@ import CLibevent
 import Glibc
 
 /// Why a listener could not be opened.
-package struct ListenError: Error, Sendable, CustomStringConvertible {
+package struct ListenError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The endpoint that could not be opened.
     package let endpoint: Endpoint
     /// The reason, usually the operating system's text, for instance "Address already in use".
     package let reason: String
+
+    /// Whether another process listens there.
+    package var isInUse = false
+
     /// The message for the operator.
     package var description: String { "cannot listen on \(endpoint): \(reason)" }
+}
+
+extension ListenError {
+    fileprivate init(endpoint: Endpoint, errno error: Int32) {
+        self.init(endpoint: endpoint, reason: String(cString: strerror(error)), isInUse: error == EADDRINUSE)
+    }
 }
 
 /// Accepts connections on a TCP port or a unix socket until it is closed or released.
@@ -51,7 +61,7 @@ package final class Listener {
         self.accepted = accepted
         if let world = loop.world {
             inWorld = world.listen(at: endpoint, on: loop) { accepted(ByteStream($0, on: loop, accepting: context)) }
-            guard inWorld != nil else { throw ListenError(endpoint: endpoint, reason: "Address already in use") }
+            guard inWorld != nil else { throw ListenError(endpoint: endpoint, errno: EADDRINUSE) }
             return
         }
         let address: SocketAddress?
@@ -60,11 +70,9 @@ package final class Listener {
             address = SocketAddress(numericHost: host == "localhost" ? "127.0.0.1" : host, port: port)
         case .unix(let path):
             address = SocketAddress(unixPath: path)
-            try Listener.removeDeadSocket(at: path, for: endpoint)
+            if try Listener.isDeadSocket(at: path, for: endpoint) { unlink(path) }
         }
-        guard let address else {
-            throw ListenError(endpoint: endpoint, reason: "not a numeric address, localhost or a valid socket path")
-        }
+        guard let address else { throw ListenError(endpoint: endpoint, reason: Self.invalidAddress) }
         let flags = UInt32(LEV_OPT_CLOSE_ON_FREE) | UInt32(LEV_OPT_CLOSE_ON_EXEC) | UInt32(LEV_OPT_REUSEABLE)
         listener = address.withPointer { pointer, length in
             evconnlistener_new_bind(
@@ -72,7 +80,7 @@ package final class Listener {
                 { _, descriptor, _, _, context in Listener.of(context).accept(descriptor) },
                 Unmanaged.passUnretained(self).toOpaque(), flags, backlog, pointer, Int32(length))
         }
-        guard let listener else { throw ListenError(endpoint: endpoint, reason: String(cString: strerror(errno))) }
+        guard let listener else { throw ListenError(endpoint: endpoint, errno: errno) }
         evconnlistener_set_error_cb(listener) { _, context in Listener.of(context).exhausted() }
         switch endpoint {
         case .tcp(let host, 0):
@@ -86,15 +94,39 @@ package final class Listener {
 
     deinit { close() }
 
-    /// Why no process can listen on a TCP address now, as an error of the system; `nil` if one can.
+    /// Why this process cannot listen on `endpoint` now; `nil` if it can.
     ///
-    /// Binds a socket for a moment, and does not listen: a node that starts at this moment must get the address. Linux lets
-    /// several sockets with `SO_REUSEADDR` bind an address unless one of them listens, see socket(7).
-    package static func obstacle(at host: String, _ port: UInt16) -> Int32? {
-        guard let address = SocketAddress(numericHost: host == "localhost" ? "127.0.0.1" : host, port: port) else {
-            return EADDRNOTAVAIL
+    /// Takes it from nobody: a node that starts at this moment must get it. Creates no socket file, and binds TCP addresses
+    /// for a moment without listening: Linux lets several sockets with `SO_REUSEADDR` bind an address unless one of them
+    /// listens, see socket(7).
+    package static func obstacle(to endpoint: Endpoint) -> ListenError? {
+        switch endpoint {
+        case .tcp(let host, let port):
+            guard let address = SocketAddress(numericHost: host == "localhost" ? "127.0.0.1" : host, port: port) else {
+                return ListenError(endpoint: endpoint, reason: invalidAddress)
+            }
+            return errorOfBinding(address).map { ListenError(endpoint: endpoint, errno: $0) }
+        case .unix(let path):
+            guard SocketAddress(unixPath: path) != nil else {
+                return ListenError(endpoint: endpoint, reason: invalidAddress)
+            }
+            do throws(ListenError) {
+                _ = try isDeadSocket(at: path, for: endpoint)
+            } catch {
+                return error
+            }
+            let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+            guard access(directory, W_OK | X_OK) == 0 else {
+                return ListenError(endpoint: endpoint, reason: "\(directory): \(String(cString: strerror(errno)))")
+            }
+            return nil
         }
-        return address.withPointer { pointer, length in
+    }
+
+    private static let invalidAddress = "not a numeric address, localhost or a valid socket path"
+
+    private static func errorOfBinding(_ address: SocketAddress) -> Int32? {
+        address.withPointer { pointer, length in
             let descriptor = socket(
                 Int32(pointer.pointee.sa_family), Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
             guard descriptor >= 0 else { return errno }
@@ -157,17 +189,22 @@ package final class Listener {
         recovery = timer
     }
 
-    private static func removeDeadSocket(at path: String, for endpoint: Endpoint) throws(ListenError) {
+    /// Whether there is a socket at `path` that a dead process left behind.
+    /// - Throws: ``ListenError`` if a process listens there, or something else stands in its place.
+    private static func isDeadSocket(at path: String, for endpoint: Endpoint) throws(ListenError) -> Bool {
         var status = stat()
-        guard lstat(path, &status) == 0 else { return }
+        guard lstat(path, &status) == 0 else { return false }
         guard status.st_mode & S_IFMT == S_IFSOCK, let address = SocketAddress(unixPath: path) else {
             throw ListenError(endpoint: endpoint, reason: "the path exists and is not a socket")
         }
-        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         defer { Glibc.close(probe) }
-        let isAlive = address.withPointer { connect(probe, $0, $1) } == 0
-        if isAlive { throw ListenError(endpoint: endpoint, reason: "another process is listening on it") }
-        unlink(path)
+        // EAGAIN: its backlog is full.
+        let isAlive = address.withPointer { connect(probe, $0, $1) } == 0 || errno == EAGAIN
+        if isAlive {
+            throw ListenError(endpoint: endpoint, reason: String(cString: strerror(EADDRINUSE)), isInUse: true)
+        }
+        return true
     }
 
     private static func port(of descriptor: Int32) -> UInt16 {

@@ -52,7 +52,7 @@ package actor NodeCheck {
         findings += limits()
         progress("asking tor for its version …")
         findings += await TorCheck.run(configuration, path: searchPath).findings
-        findings += await ports()
+        findings += ports()
         return findings
     }
 
@@ -88,15 +88,11 @@ package actor NodeCheck {
             connections: configuration.limits.connections, others: configuration.reservedDescriptors) ?? []
     }
 
-    private func ports() async -> [Finding] {
-        let listen = configuration.listen
-        let endpoints = [
-            ("listen.tnp", Optional(listen.tnp)), ("listen.http", listen.http), ("listen.admin", listen.admin),
-        ]
+    private func ports() -> [Finding] {
         var findings: [Finding] = []
-        for case (let key, let endpoint?) in endpoints {
-            let present = await PortCheck.State.probe(endpoint, on: loop)
-            findings.append(PortCheck(key: key, endpoint: endpoint, state: present, lock: state.lock).finding)
+        for (key, endpoint) in configuration.listen.endpoints {
+            let obstacle = PortCheck.State(Listener.obstacle(to: endpoint))
+            findings.append(PortCheck(key: key, endpoint: endpoint, state: obstacle, lock: state.lock).finding)
         }
         return findings
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
-import Glibc
 import Settings
 
 /// Checks an address on which the node listens.
@@ -44,30 +43,13 @@ struct PortCheck: Equatable {
 }
 
 extension PortCheck.State {
-    private static let timeout = Duration.seconds(2)
-
-    /// Tests an address. Must be called on the loop.
-    static func probe(_ endpoint: Endpoint, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async
-        -> Self
-    {
-        switch endpoint {
-        case .tcp(_, 0): return .free
-        case .tcp(let host, let port):
-            switch Listener.obstacle(at: host, port) {
-            case nil: return .free
-            case EADDRINUSE?: return .inUse
-            case let error?: return .impossible(String(cString: strerror(error)))
+    /// What stands in the way of listening on an address; `nil` if nothing does.
+    init(_ obstacle: ListenError?) {
+        self =
+            switch obstacle {
+            case nil: .free
+            case let error? where error.isInUse: .inUse
+            case let error?: .impossible(error.reason)
             }
-        case .unix(let path):
-            // Creates no socket file: it would belong to this user, not to the node's user.
-            if access(path, F_OK) == 0 {
-                guard let stream = try? await loop.dial(endpoint, timeout: timeout) else { return .free }
-                stream.close()
-                return .inUse
-            }
-            let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-            if access(directory, W_OK | X_OK) == 0 { return .free }
-            return .impossible("\(directory): \(String(cString: strerror(errno)))")
-        }
     }
 }

@@ -158,9 +158,9 @@ final class NodeParts: DispatchObserver {
         return tnp
     }
 
-    /// Takes all addresses, and what the start reads after them.
+    /// Tests all addresses, and takes what the start reads after them.
     func rehearse() throws {
-        _ = try endpoints.listen(for: self)
+        try endpoints.rehearse()
         _ = try canary.made(for: configuration, inPlaceOf: configuration)
     }
 

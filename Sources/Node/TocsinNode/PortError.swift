@@ -11,7 +11,7 @@ package struct PortError: Error, Sendable, CustomStringConvertible {
 
     package var description: String {
         let advice =
-            failure.reason == "Address already in use"
+            failure.isInUse
             ? "; another process listens there (ss -ltnp shows which): stop it, or choose another address" : ""
         return "\(key): \(failure)\(advice)"
     }

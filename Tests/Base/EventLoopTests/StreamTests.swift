@@ -201,14 +201,15 @@ private func temporaryPath(_ name: String) -> String { "/tmp/tocsin-test-\(UUID(
     @Test func `looking whether an address is free takes it from nobody who begins to listen`() async throws {
         try await domain.run { domain in
             let first = try Listener(.tcp(host: "127.0.0.1", port: 0), on: domain.loop) { $0.close() }
-            guard case .tcp(_, let port) = first.endpoint else { return }
-            #expect(Listener.obstacle(at: "127.0.0.1", port) == EADDRINUSE)
+            let endpoint = first.endpoint
+            guard case .tcp(_, let port) = endpoint else { return }
+            #expect(Listener.obstacle(to: endpoint)?.isInUse == true)
             first.close()
-            #expect(Listener.obstacle(at: "localhost", port) == nil)
+            #expect(Listener.obstacle(to: .tcp(host: "localhost", port: port)) == nil)
             // Detached: on another thread than the loop.
-            let looking = Task.detached { for _ in 0..<20_000 { _ = Listener.obstacle(at: "127.0.0.1", port) } }
+            let looking = Task.detached { for _ in 0..<20_000 { _ = Listener.obstacle(to: endpoint) } }
             for _ in 0..<500 {
-                let listener = try Listener(.tcp(host: "127.0.0.1", port: port), on: domain.loop) { $0.close() }
+                let listener = try Listener(endpoint, on: domain.loop) { $0.close() }
                 listener.close()
             }
             await looking.value

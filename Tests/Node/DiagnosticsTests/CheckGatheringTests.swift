@@ -91,28 +91,32 @@ import Testing
             try await domain.run { domain in
                 let loop = domain.loop
                 let listener = try Listener(.tcp(host: "127.0.0.1", port: 0), on: loop) { $0.close() }
-                #expect(await PortCheck.State.probe(listener.endpoint, on: loop) == .inUse)
+                #expect(PortCheck.State(Listener.obstacle(to: listener.endpoint)) == .inUse)
                 let endpoint = listener.endpoint
                 listener.close()
-                #expect(await PortCheck.State.probe(endpoint, on: loop) == .free)
+                #expect(PortCheck.State(Listener.obstacle(to: endpoint)) == .free)
                 guard
-                    case .impossible = await PortCheck.State.probe(
-                        .tcp(host: "192.0.2.1", port: 7077), on: loop)
+                    case .impossible = PortCheck.State(Listener.obstacle(to: .tcp(host: "192.0.2.1", port: 7077)))
                 else {
                     Issue.record("the address of another machine was reported as possible")
                     return
                 }
                 let socket = Endpoint.unix(path: "\(directory)/s.sock")
-                #expect(await PortCheck.State.probe(socket, on: loop) == .free)
+                #expect(PortCheck.State(Listener.obstacle(to: socket)) == .free)
                 let server = try Listener(socket, on: loop) { $0.close() }
-                #expect(await PortCheck.State.probe(socket, on: loop) == .inUse)
+                #expect(PortCheck.State(Listener.obstacle(to: socket)) == .inUse)
                 server.close()
                 let nowhere = Endpoint.unix(path: "\(directory)/none/s.sock")
-                guard case .impossible(let reason) = await PortCheck.State.probe(nowhere, on: loop) else {
+                guard case .impossible(let reason) = PortCheck.State(Listener.obstacle(to: nowhere)) else {
                     Issue.record("a socket in a missing directory was reported as possible")
                     return
                 }
                 #expect(reason.contains("\(directory)/none"))
+                try Data().write(to: URL(filePath: "\(directory)/file"))
+                guard case .impossible = PortCheck.State(Listener.obstacle(to: .unix(path: "\(directory)/file"))) else {
+                    Issue.record("a file in the socket's place was reported as possible")
+                    return
+                }
             }
         }
     }

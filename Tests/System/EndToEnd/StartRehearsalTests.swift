@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import EventLoop
 import Foundation
 import StandIns
 import TNP
@@ -147,5 +148,35 @@ import Tor
             #expect(second.code == 0 && !second.text.contains("up to its sockets"), "\(second)")
             #expect(await stage.stopNode())
         }
+    }
+
+    @Test func `a check before the first start takes no address from a node that starts`() async throws {
+        try await withNode { stage, text in
+            let (directory, file) = (stage.directory, "\(stage.directory)/tocsin.toml")
+            try FileManager.default.removeItem(atPath: "\(directory)/state")
+            let endpoint = try PortReservations().endpoint()
+            try Data(text.replacing("unix:tnp.sock", with: "\(endpoint)").utf8).write(to: URL(filePath: file))
+            let domain = LoopDomain(EventLoop(name: "test"))
+            let failures = Task {
+                var failures = 0
+                while !Task.isCancelled {
+                    failures += await domain.listens(at: endpoint) ? 0 : 1
+                    try? await Task.sleep(for: .milliseconds(1))
+                }
+                return failures
+            }
+            for _ in 0..<3 { _ = try await run("check", file) }
+            failures.cancel()
+            #expect(await failures.value == 0)
+        }
+    }
+}
+
+extension LoopDomain {
+    /// Listens for a moment, as a node that starts; says whether it could.
+    fileprivate func listens(at endpoint: Endpoint) -> Bool {
+        guard let listener = try? Listener(endpoint, on: loop, accepted: { $0.close() }) else { return false }
+        listener.close()
+        return true
     }
 }

@@ -17,6 +17,14 @@ extension Configuration {
         /// The endpoint of health checks, metrics and the dashboard, on a local address only; `nil` if it is disabled.
         package var admin: Endpoint?
 
+        /// All endpoints, each with its configuration key.
+        package var endpoints: [(key: String, endpoint: Endpoint)] {
+            [("listen.tnp", Optional(tnp)), ("listen.http", http), ("listen.admin", admin)].compactMap {
+                key, endpoint in
+                endpoint.map { (key, $0) }
+            }
+        }
+
         /// - Throws: `ConfigurationError`.
         init(_ root: TableReader) throws {
             let table = try root.table(

@@ -38,6 +38,13 @@ final class NodeEndpoints: NodeComponent {
         return tnp.endpoint
     }
 
+    /// Tests whether the node could listen, without listening: it would take the address from a node that starts.
+    func rehearse() throws(PortError) {
+        for (key, endpoint) in configuration.listen.endpoints {
+            if let failure = Listener.obstacle(to: endpoint) { throw PortError(key: key, failure: failure) }
+        }
+    }
+
     private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
     {
         let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in

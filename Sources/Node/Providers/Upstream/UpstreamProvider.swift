@@ -85,11 +85,10 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private var exchanges = Slab<Exchange>()
     /// The attempts by their deadlines, earliest first; those with a result stay until then.
     private var deadlines: Deque<(time: MonotonicTime, handle: Handle)> = []
+    /// Keeps the provider alive while there are connections: resources of the loop must be released on its thread.
     private var ticker: Timer?
     private var isRetired = false
     private var isClosed = false
-    /// Keeps self alive while there are connections: resources of the loop must be released on its thread.
-    private var selfWhileOpen: UpstreamProvider?
 
     /// A provider without connections; the first attempt opens one.
     /// - Parameters:
@@ -157,10 +156,10 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
             for link in circuit.links { link.close() }
         }
         let open = deadlines.map(\.handle)
-        (circuits, links, ticker) = (PhoneCircuits(), [:], nil)
+        (circuits, links) = (PhoneCircuits(), [:])
         deadlines.removeAll()
         withExtendedLifetime(self) {
-            selfWhileOpen = nil
+            ticker = nil
             for handle in open { finish(handle, Self.closed) }
         }
     }
@@ -261,8 +260,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
 
     private func startTicker() {
         guard ticker == nil else { return }
-        selfWhileOpen = self
-        ticker = Timer(on: loop, after: Self.tickInterval) { [unowned self] in tick() }
+        ticker = Timer(on: loop, after: Self.tickInterval) { [self] in tick() }
     }
 
     private func tick() {
@@ -279,7 +277,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
                 forgetLinks(of: circuit)
             }
         }
-        if circuits.all.isEmpty, deadlines.isEmpty { selfWhileOpen = nil } else { startTicker() }
+        if !circuits.all.isEmpty || !deadlines.isEmpty { startTicker() }
     }
 
     private func timeOut(_ handle: Handle) {

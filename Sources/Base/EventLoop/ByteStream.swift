@@ -73,8 +73,8 @@ package final class ByteStream {
     private var early: [UInt8] = []
     private var isBackedUp = false
 
-    /// Keeps the stream alive while it lingers.
     private var lingerTimer: Timer?
+    private var selfWhileLingering: ByteStream?
     private var whenFinished: (() -> Void)?
     /// Whether the peer closed its side before it read the output.
     private var peerHasClosed = false
@@ -350,8 +350,9 @@ package final class ByteStream {
         whenFinished = done
         state = .lingering
         handler = nil
+        selfWhileLingering = self
         updateReading()
-        lingerTimer = Timer(on: loop, after: Self.lingerTime) { [self] in tearDown(.timedOut) }
+        lingerTimer = Timer(on: loop, after: Self.lingerTime) { [unowned self] in tearDown(.timedOut) }
         tls?.close()
         if queued == 0 { outputSent() }
     }
@@ -367,12 +368,13 @@ package final class ByteStream {
         state = .ended
         endReason = reason
         step?.cancel()
+        lingerTimer = nil
         release()
         if notifyingHandler { handler?.stream(self, ended: reason) }
         handler = nil
         whenFinished?()
         whenFinished = nil
-        lingerTimer = nil
+        selfWhileLingering = nil
     }
 
     // MARK: TLS

@@ -31,8 +31,9 @@ package actor Node {
     private let disk: any Disk
     private let whenReachable: (@Sendable (OnionAddress) -> Void)?
     private var state = State.initial
-    /// Keeps the node alive while it runs: resources of the loop must be released on its thread.
     private var secondTimer: Timer?
+    /// Keeps self alive while running: resources of the loop must be released on its thread.
+    private var selfWhileRunning: Node?
 
     /// Creates a node that does not run yet.
     /// - Parameters:
@@ -94,6 +95,7 @@ package actor Node {
     /// - Throws: `ConfigurationError`, ``PortError`` or `StoreError`.
     package func start() async throws -> Endpoint {
         guard case .initial = state else { preconditionFailure("a node starts once") }
+        selfWhileRunning = self
         do {
             let directory = try await StateDirectory(configuration, logger: logger, on: loop)
             let parts = try NodeParts(
@@ -108,6 +110,7 @@ package actor Node {
         } catch {
             await parts?.close()
             state = .stopped
+            selfWhileRunning = nil
             throw error
         }
     }
@@ -144,13 +147,14 @@ package actor Node {
         secondTimer = nil
         let isComplete = await parts.stop()
         state = .stopped
+        selfWhileRunning = nil
         return isComplete
     }
 
     // MARK: Once a second
 
     private func scheduleSecond() {
-        secondTimer = Timer(on: loop, after: .seconds(1)) { [self] in assumeIsolated { $0.secondPassed() } }
+        secondTimer = Timer(on: loop, after: .seconds(1)) { [unowned self] in assumeIsolated { $0.secondPassed() } }
     }
 
     private func secondPassed() {

@@ -14,9 +14,7 @@ package actor ControlRelay {
 
     private let settings: TorSettings
     private var listener: Listener?
-    /// The connections that are open, and those that wait for the connection to tor.
-    private var open: [ObjectIdentifier: RelayedControl] = [:]
-    private var connecting = 0
+    private var connections = 0
 
     /// Creates a relay that does not listen yet.
     /// - Parameter settings: of the tor, in ``TorSettings/directory``.
@@ -39,20 +37,20 @@ package actor ControlRelay {
     package func close() { listener = nil }
 
     private func accept(_ node: ByteStream) {
-        guard open.count + connecting < Self.mostConnections else { return node.close() }
-        connecting += 1
+        guard connections < Self.mostConnections else { return node.close() }
+        connections += 1
         // Reads nothing from the node until the connection to tor is open.
         node.pauseReading()
         Task { await connect(node) }
     }
 
     private func connect(_ node: ByteStream) async {
-        let tor = try? await loop.dial(settings.ownControlSocket, timeout: Self.dialTimeout)
-        connecting -= 1
-        guard let tor else { return node.close() }
-        let relayed = RelayedControl(node, tor) { [weak self] id in self?.assumeIsolated { $0.open[id] = nil } }
-        open[ObjectIdentifier(relayed)] = relayed
-        relayed.begin()
+        guard let tor = try? await loop.dial(settings.ownControlSocket, timeout: Self.dialTimeout) else {
+            node.close()
+            connections -= 1
+            return
+        }
+        RelayedControl(node, tor) { [weak self] in self?.assumeIsolated { $0.connections -= 1 } }.begin()
     }
 }
 
@@ -63,17 +61,19 @@ private final class RelayedControl: ByteStreamHandler {
 
     private let node: ByteStream
     private let tor: ByteStream
-    private let ended: (ObjectIdentifier) -> Void
-    private var hasEnded = false
+    private let ended: () -> Void
     private var filter = ControlFilter()
+    /// Keeps self alive while the streams are open.
+    private var selfWhileOpen: RelayedControl?
 
-    init(_ node: ByteStream, _ tor: ByteStream, ended: @escaping (ObjectIdentifier) -> Void) {
+    init(_ node: ByteStream, _ tor: ByteStream, ended: @escaping () -> Void) {
         self.node = node
         self.tor = tor
         self.ended = ended
     }
 
     func begin() {
+        selfWhileOpen = self
         // tor keeps what nobody reads, so the relay reads it until the connection ends.
         tor.highWater = Self.maximumUnread
         for stream in [node, tor] {
@@ -100,10 +100,10 @@ private final class RelayedControl: ByteStreamHandler {
     }
 
     private func closeBoth() {
-        guard !hasEnded else { return }
-        hasEnded = true
+        guard selfWhileOpen != nil else { return }
         node.close()
         tor.close()
-        withExtendedLifetime(self) { ended(ObjectIdentifier(self)) }
+        ended()
+        selfWhileOpen = nil
     }
 }

@@ -41,7 +41,6 @@ package actor ManagedTor {
     private var control: TorControl?
     /// Number of processes started; late events of an earlier process are ignored.
     private var generation = 0
-    /// Keeps this object alive until tor has stopped: resources of the loop must be released on its thread.
     private var timer: Timer?
     /// The pending query for the program's version and modules.
     private var buildQuery: Task<TorBuild, any Error>?
@@ -49,6 +48,8 @@ package actor ManagedTor {
     private static let launchCancelTimeout = Duration.seconds(2)
     /// The state last written to the status file.
     private var written: (pid: Int32?, descriptor: OnionDescriptor, onions: [TorStatus.Onion]) = (nil, .none, [])
+    /// Keeps self alive while running: resources of the loop must be released on its thread.
+    private var selfWhileRunning: ManagedTor?
     private var stopWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// Creates a tor that is not started yet.
@@ -75,7 +76,7 @@ package actor ManagedTor {
 
     /// Starts tor and restarts it whenever it exits. Returns at once; failures are reported in the status and retried.
     package func start() {
-        timer = Timer(on: loop) { [self] in assumeIsolated { $0.handle(.timerFired) } }
+        selfWhileRunning = self
         handle(.start)
     }
 
@@ -103,7 +104,7 @@ package actor ManagedTor {
             switch action {
             case .start: launch()
             case .stop: terminate()
-            case .startTimer(let time): timer?.start(after: time)
+            case .startTimer(let time): wait(time)
             case .report: report()
             }
         }
@@ -119,9 +120,16 @@ package actor ManagedTor {
         observe(status)
         guard status.phase == .stopped else { return }
         timer = nil
+        selfWhileRunning = nil
         let waiting = stopWaiters
         stopWaiters = []
         for continuation in waiting { continuation.resume() }
+    }
+
+    private func wait(_ time: Duration) {
+        let timer = timer ?? Timer(on: loop) { [unowned self] in assumeIsolated { $0.handle(.timerFired) } }
+        timer.start(after: time)
+        self.timer = timer
     }
 
     // MARK: The process

@@ -89,8 +89,9 @@ public actor TocsinClient {
     private var waiterCount: UInt64 = 0
     private var pending: [UInt64: Waiter] = [:]
     private(set) var isClosed = false
-    /// Fires while submissions wait or connections are open, see ``tick()``, and keeps the client alive so long: resources of
-    /// the loop must be released on its thread.
+    /// Keeps self alive while connected: resources of the loop must be released on its thread.
+    private var selfWhileConnected: TocsinClient?
+    /// Fires while submissions wait or connections are open: see ``tick()``.
     private var ticker: Timer?
 
     /// The largest number of submissions without an outcome.
@@ -223,6 +224,7 @@ public actor TocsinClient {
         ticker = nil
         channels = PhoneCircuits()
         links = [:]
+        selfWhileConnected = nil
     }
 
     // MARK: Channels
@@ -276,9 +278,11 @@ public actor TocsinClient {
         }
         guard !channels.all.isEmpty, !isClosed else {
             ticker = nil
+            selfWhileConnected = nil
             return
         }
-        ticker = Timer(on: loop, after: pending.isEmpty ? .seconds(1) : .milliseconds(250)) { [self] in
+        selfWhileConnected = self
+        ticker = Timer(on: loop, after: pending.isEmpty ? .seconds(1) : .milliseconds(250)) { [unowned self] in
             assumeIsolated { $0.tick() }
         }
     }

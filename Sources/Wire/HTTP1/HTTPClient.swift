@@ -82,8 +82,8 @@ package final class HTTPClient: @unchecked Sendable {
     private var exchanges: [Int: Exchange] = [:]
     private var connections: [Int: Connection] = [:]
     private var lastRequest = 0
-    /// Keeps the client alive while there are requests or connections.
     private var ticker: Timer?
+    private var selfWhileOpen: HTTPClient?
 
     /// A client without connections; the first request opens one.
     package init(_ destination: Destination, on loop: EventLoop) {
@@ -113,6 +113,7 @@ package final class HTTPClient: @unchecked Sendable {
             var actions: [HTTPClientState.Action] = []
             event(&state, &actions)
             for action in actions { perform(action) }
+            selfWhileOpen = state.isEmpty ? nil : self
             if state.isEmpty { ticker = nil } else { startTicker() }
         }
     }
@@ -136,7 +137,7 @@ package final class HTTPClient: @unchecked Sendable {
 
     private func startTicker() {
         guard ticker == nil else { return }
-        ticker = Timer(on: loop, after: Self.tickInterval) { [self] in
+        ticker = Timer(on: loop, after: Self.tickInterval) { [unowned self] in
             ticker = nil
             update { $0.timePassed(.now, &$1) }
         }

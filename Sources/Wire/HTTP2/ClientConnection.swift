@@ -83,7 +83,7 @@ final class ClientConnection: SessionHandler {
 
     /// The upstream's number of the connection.
     let number: Int
-    private let owner: ConnectionPool
+    private unowned let owner: ConnectionPool
     private let loop: EventLoop
     private var session: Session!
     private var slots: [Slot] = []
@@ -99,7 +99,7 @@ final class ClientConnection: SessionHandler {
     /// Whether the connection accepts no new requests.
     private var isGoingAway = false
 
-    /// Starts HTTP/2 on `stream`, which must be open. Keeps the owner alive until the owner lets go of it.
+    /// Starts HTTP/2 on `stream`, which must be open. The owner is not retained.
     init(_ stream: ByteStream, number: Int, owner: ConnectionPool) {
         self.number = number
         self.owner = owner

@@ -24,13 +24,14 @@ package final class ConnectionPool: @unchecked Sendable {
     package let loop: EventLoop
 
     private var pool: PoolState
-    /// Each keeps the pool alive: resources of the loop must be released on its thread.
     private var connections: [Int: ClientConnection] = [:]
     private var dials: Set<Int> = []
     private var waiting: [Int: Waiting] = [:]
     private var nextRequest = 1
     private var sweep: Timer?
     private var wake: Timer?
+    /// Keeps self alive while it has connections: resources of the loop must be released on its thread.
+    private var selfWhileOpen: ConnectionPool?
 
     /// How often the deadlines of waiting requests are checked.
     private static let deadlineResolution = Duration.milliseconds(100)
@@ -178,6 +179,7 @@ package final class ConnectionPool: @unchecked Sendable {
     }
 
     private func dial(_ number: Int) {
+        selfWhileOpen = self
         dials.insert(number)
         loop.dial(destination) { [self] in dialled(number, $0) }
     }
@@ -205,6 +207,7 @@ package final class ConnectionPool: @unchecked Sendable {
         if pool.isEmpty {
             sweep = nil
             wake = nil
+            selfWhileOpen = nil
         }
     }
 
@@ -212,7 +215,7 @@ package final class ConnectionPool: @unchecked Sendable {
 
     private func armSweep() {
         guard sweep == nil, !waiting.isEmpty else { return }
-        sweep = Timer(on: loop, after: Self.deadlineResolution) { [self] in endOverdue() }
+        sweep = Timer(on: loop, after: Self.deadlineResolution) { [unowned self] in endOverdue() }
     }
 
     private func endOverdue() {
@@ -229,7 +232,7 @@ package final class ConnectionPool: @unchecked Sendable {
     private func startWake(at time: MonotonicTime) {
         let timer =
             wake
-            ?? Timer(on: loop) { [self] in update { $0.timeReached(loop.now, &$1) } }
+            ?? Timer(on: loop) { [unowned self] in update { $0.timeReached(loop.now, &$1) } }
         timer.start(after: time - loop.now)
         wake = timer
     }

@@ -10,7 +10,6 @@ actor CircuitRelay {
     private let transport: FloodTransport
     private var circuits: TorCircuits
     private var listener: Listener?
-    private var open: [ObjectIdentifier: RelayedStream] = [:]
 
     init(by transport: FloodTransport, circuits: TorCircuits, on loop: EventLoop) {
         self.transport = transport
@@ -41,9 +40,7 @@ actor CircuitRelay {
     private func connect(_ sender: ByteStream, on circuit: TorCircuit) async {
         guard let stream = try? await transport.dial(on: circuit, by: loop) else { return sender.close() }
         stream.write(transport.preamble(of: circuit))
-        let relayed = RelayedStream(sender, stream) { [weak self] id in self?.assumeIsolated { $0.open[id] = nil } }
-        open[ObjectIdentifier(relayed)] = relayed
-        relayed.begin()
+        RelayedStream(sender, stream).begin()
     }
 }
 
@@ -51,15 +48,16 @@ actor CircuitRelay {
 private final class RelayedStream: ByteStreamHandler {
     private let one: ByteStream
     private let other: ByteStream
-    private let ended: (ObjectIdentifier) -> Void
+    /// Keeps self alive while the streams are open.
+    private var selfWhileOpen: RelayedStream?
 
-    init(_ one: ByteStream, _ other: ByteStream, ended: @escaping (ObjectIdentifier) -> Void) {
+    init(_ one: ByteStream, _ other: ByteStream) {
         self.one = one
         self.other = other
-        self.ended = ended
     }
 
     func begin() {
+        selfWhileOpen = self
         one.handler = self
         other.handler = self
         one.resumeReading()
@@ -72,6 +70,6 @@ private final class RelayedStream: ByteStreamHandler {
 
     func stream(_ stream: ByteStream, ended reason: StreamError) {
         opposite(of: stream).finish()
-        withExtendedLifetime(self) { ended(ObjectIdentifier(self)) }
+        selfWhileOpen = nil
     }
 }

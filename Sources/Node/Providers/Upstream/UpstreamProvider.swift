@@ -85,10 +85,11 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private var exchanges = Slab<Exchange>()
     /// The attempts by their deadlines, earliest first; those with a result stay until then.
     private var deadlines: Deque<(time: MonotonicTime, handle: Handle)> = []
-    /// Keeps the provider alive while there are connections: resources of the loop must be released on its thread.
     private var ticker: Timer?
     private var isRetired = false
     private var isClosed = false
+    /// Keeps self alive while there are connections: resources of the loop must be released on its thread.
+    private var selfWhileOpen: UpstreamProvider?
 
     /// A provider without connections; the first attempt opens one.
     /// - Parameters:
@@ -156,10 +157,10 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
             for link in circuit.links { link.close() }
         }
         let open = deadlines.map(\.handle)
-        (circuits, links) = (PhoneCircuits(), [:])
+        (circuits, links, ticker) = (PhoneCircuits(), [:], nil)
         deadlines.removeAll()
         withExtendedLifetime(self) {
-            ticker = nil
+            selfWhileOpen = nil
             for handle in open { finish(handle, Self.closed) }
         }
     }
@@ -260,7 +261,8 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
 
     private func startTicker() {
         guard ticker == nil else { return }
-        ticker = Timer(on: loop, after: Self.tickInterval) { [self] in tick() }
+        selfWhileOpen = self
+        ticker = Timer(on: loop, after: Self.tickInterval) { [unowned self] in tick() }
     }
 
     private func tick() {
@@ -277,7 +279,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
                 forgetLinks(of: circuit)
             }
         }
-        if !circuits.all.isEmpty || !deadlines.isEmpty { startTicker() }
+        if circuits.all.isEmpty, deadlines.isEmpty { selfWhileOpen = nil } else { startTicker() }
     }
 
     private func timeOut(_ handle: Handle) {

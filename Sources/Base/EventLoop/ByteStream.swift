@@ -74,7 +74,6 @@ package final class ByteStream {
     private var isBackedUp = false
 
     private var lingerTimer: Timer?
-    private var selfWhileLingering: ByteStream?
     private var whenFinished: (() -> Void)?
     /// Whether the peer closed its side before it read the output.
     private var peerHasClosed = false
@@ -350,7 +349,7 @@ package final class ByteStream {
         whenFinished = done
         state = .lingering
         handler = nil
-        selfWhileLingering = self
+        loop.keep(self)
         updateReading()
         lingerTimer = Timer(on: loop, after: Self.lingerTime) { [unowned self] in tearDown(.timedOut) }
         tls?.close()
@@ -374,7 +373,7 @@ package final class ByteStream {
         handler = nil
         whenFinished?()
         whenFinished = nil
-        selfWhileLingering = nil
+        loop.letGo(of: self)
     }
 
     // MARK: TLS

@@ -31,6 +31,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private var local: [UnownedJob] = []
     private var batch: [UnownedJob] = []
     private var endOfTurn: [any TurnEndHandler] = []
+    /// The objects that keep themselves alive.
+    private var kept: [ObjectIdentifier: AnyObject] = [:]
     private var endingTurn: [any TurnEndHandler] = []
     /// The number of the current turn, for limits on work per turn. Loop only.
     package private(set) var turn: UInt64 = 0
@@ -145,6 +147,24 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
     /// The loop as a task executor.
     public func asUnownedTaskExecutor() -> UnownedTaskExecutor { UnownedTaskExecutor(ordinary: self) }
+
+    // MARK: Objects
+
+    /// Keeps an object alive until ``letGo(of:)``, also if nobody else holds it: resources of the loop must be released on
+    /// its thread. Keeping it again changes nothing. Loop only.
+    package func keep(_ object: AnyObject) {
+        preconditionOnLoop()
+        kept[ObjectIdentifier(object)] = object
+    }
+
+    /// Ends what ``keep(_:)`` began. Loop only.
+    package func letGo(of object: AnyObject) {
+        preconditionOnLoop()
+        kept[ObjectIdentifier(object)] = nil
+    }
+
+    /// Whether the loop keeps an object alive. Loop only.
+    package func keeps(_ object: AnyObject) -> Bool { kept[ObjectIdentifier(object)] != nil }
 
     // MARK: Turns
 

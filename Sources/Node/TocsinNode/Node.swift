@@ -32,8 +32,6 @@ package actor Node {
     private let whenReachable: (@Sendable (OnionAddress) -> Void)?
     private var state = State.initial
     private var secondTimer: Timer?
-    /// Keeps self alive while running: resources of the loop must be released on its thread.
-    private var selfWhileRunning: Node?
 
     /// Creates a node that does not run yet.
     /// - Parameters:
@@ -95,7 +93,7 @@ package actor Node {
     /// - Throws: `ConfigurationError`, ``PortError`` or `StoreError`.
     package func start() async throws -> Endpoint {
         guard case .initial = state else { preconditionFailure("a node starts once") }
-        selfWhileRunning = self
+        loop.keep(self)
         do {
             let directory = try await StateDirectory(configuration, logger: logger, on: loop)
             let parts = try NodeParts(
@@ -110,7 +108,7 @@ package actor Node {
         } catch {
             await parts?.close()
             state = .stopped
-            selfWhileRunning = nil
+            loop.letGo(of: self)
             throw error
         }
     }
@@ -147,7 +145,7 @@ package actor Node {
         secondTimer = nil
         let isComplete = await parts.stop()
         state = .stopped
-        selfWhileRunning = nil
+        loop.letGo(of: self)
         return isComplete
     }
 

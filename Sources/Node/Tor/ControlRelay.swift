@@ -63,8 +63,6 @@ private final class RelayedControl: ByteStreamHandler {
     private let tor: ByteStream
     private let ended: () -> Void
     private var filter = ControlFilter()
-    /// Keeps self alive while the streams are open.
-    private var selfWhileOpen: RelayedControl?
 
     init(_ node: ByteStream, _ tor: ByteStream, ended: @escaping () -> Void) {
         self.node = node
@@ -73,7 +71,7 @@ private final class RelayedControl: ByteStreamHandler {
     }
 
     func begin() {
-        selfWhileOpen = self
+        node.loop.keep(self)
         // tor keeps what nobody reads, so the relay reads it until the connection ends.
         tor.highWater = Self.maximumUnread
         for stream in [node, tor] {
@@ -100,10 +98,10 @@ private final class RelayedControl: ByteStreamHandler {
     }
 
     private func closeBoth() {
-        guard selfWhileOpen != nil else { return }
+        guard node.loop.keeps(self) else { return }
         node.close()
         tor.close()
         ended()
-        selfWhileOpen = nil
+        node.loop.letGo(of: self)
     }
 }

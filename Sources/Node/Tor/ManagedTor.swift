@@ -48,8 +48,6 @@ package actor ManagedTor {
     private static let launchCancelTimeout = Duration.seconds(2)
     /// The state last written to the status file.
     private var written: (pid: Int32?, descriptor: OnionDescriptor, onions: [TorStatus.Onion]) = (nil, .none, [])
-    /// Keeps self alive while running: resources of the loop must be released on its thread.
-    private var selfWhileRunning: ManagedTor?
     private var stopWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// Creates a tor that is not started yet.
@@ -76,7 +74,7 @@ package actor ManagedTor {
 
     /// Starts tor and restarts it whenever it exits. Returns at once; failures are reported in the status and retried.
     package func start() {
-        selfWhileRunning = self
+        loop.keep(self)
         handle(.start)
     }
 
@@ -120,7 +118,7 @@ package actor ManagedTor {
         observe(status)
         guard status.phase == .stopped else { return }
         timer = nil
-        selfWhileRunning = nil
+        loop.letGo(of: self)
         let waiting = stopWaiters
         stopWaiters = []
         for continuation in waiting { continuation.resume() }

@@ -89,8 +89,6 @@ public actor TocsinClient {
     private var waiterCount: UInt64 = 0
     private var pending: [UInt64: Waiter] = [:]
     private(set) var isClosed = false
-    /// Keeps self alive while connected: resources of the loop must be released on its thread.
-    private var selfWhileConnected: TocsinClient?
     /// Fires while submissions wait or connections are open: see ``tick()``.
     private var ticker: Timer?
 
@@ -224,7 +222,7 @@ public actor TocsinClient {
         ticker = nil
         channels = PhoneCircuits()
         links = [:]
-        selfWhileConnected = nil
+        loop.letGo(of: self)
     }
 
     // MARK: Channels
@@ -278,10 +276,10 @@ public actor TocsinClient {
         }
         guard !channels.all.isEmpty, !isClosed else {
             ticker = nil
-            selfWhileConnected = nil
+            loop.letGo(of: self)
             return
         }
-        selfWhileConnected = self
+        loop.keep(self)
         ticker = Timer(on: loop, after: pending.isEmpty ? .seconds(1) : .milliseconds(250)) { [unowned self] in
             assumeIsolated { $0.tick() }
         }

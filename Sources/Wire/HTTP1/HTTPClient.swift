@@ -83,7 +83,6 @@ package final class HTTPClient: @unchecked Sendable {
     private var connections: [Int: Connection] = [:]
     private var lastRequest = 0
     private var ticker: Timer?
-    private var selfWhileOpen: HTTPClient?
 
     /// A client without connections; the first request opens one.
     package init(_ destination: Destination, on loop: EventLoop) {
@@ -113,7 +112,7 @@ package final class HTTPClient: @unchecked Sendable {
             var actions: [HTTPClientState.Action] = []
             event(&state, &actions)
             for action in actions { perform(action) }
-            selfWhileOpen = state.isEmpty ? nil : self
+            if state.isEmpty { loop.letGo(of: self) } else { loop.keep(self) }
             if state.isEmpty { ticker = nil } else { startTicker() }
         }
     }

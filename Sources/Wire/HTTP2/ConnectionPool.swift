@@ -30,8 +30,6 @@ package final class ConnectionPool: @unchecked Sendable {
     private var nextRequest = 1
     private var sweep: Timer?
     private var wake: Timer?
-    /// Keeps self alive while it has connections: resources of the loop must be released on its thread.
-    private var selfWhileOpen: ConnectionPool?
 
     /// How often the deadlines of waiting requests are checked.
     private static let deadlineResolution = Duration.milliseconds(100)
@@ -179,7 +177,7 @@ package final class ConnectionPool: @unchecked Sendable {
     }
 
     private func dial(_ number: Int) {
-        selfWhileOpen = self
+        loop.keep(self)
         dials.insert(number)
         loop.dial(destination) { [self] in dialled(number, $0) }
     }
@@ -207,7 +205,7 @@ package final class ConnectionPool: @unchecked Sendable {
         if pool.isEmpty {
             sweep = nil
             wake = nil
-            selfWhileOpen = nil
+            loop.letGo(of: self)
         }
     }
 

@@ -48,8 +48,6 @@ actor CircuitRelay {
 private final class RelayedStream: ByteStreamHandler {
     private let one: ByteStream
     private let other: ByteStream
-    /// Keeps self alive while the streams are open.
-    private var selfWhileOpen: RelayedStream?
 
     init(_ one: ByteStream, _ other: ByteStream) {
         self.one = one
@@ -57,7 +55,7 @@ private final class RelayedStream: ByteStreamHandler {
     }
 
     func begin() {
-        selfWhileOpen = self
+        one.loop.keep(self)
         one.handler = self
         other.handler = self
         one.resumeReading()
@@ -70,6 +68,6 @@ private final class RelayedStream: ByteStreamHandler {
 
     func stream(_ stream: ByteStream, ended reason: StreamError) {
         opposite(of: stream).finish()
-        selfWhileOpen = nil
+        one.loop.letGo(of: self)
     }
 }

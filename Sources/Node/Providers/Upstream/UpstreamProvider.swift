@@ -88,8 +88,6 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private var ticker: Timer?
     private var isRetired = false
     private var isClosed = false
-    /// Keeps self alive while there are connections: resources of the loop must be released on its thread.
-    private var selfWhileOpen: UpstreamProvider?
 
     /// A provider without connections; the first attempt opens one.
     /// - Parameters:
@@ -160,7 +158,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         (circuits, links, ticker) = (PhoneCircuits(), [:], nil)
         deadlines.removeAll()
         withExtendedLifetime(self) {
-            selfWhileOpen = nil
+            loop.letGo(of: self)
             for handle in open { finish(handle, Self.closed) }
         }
     }
@@ -261,7 +259,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
 
     private func startTicker() {
         guard ticker == nil else { return }
-        selfWhileOpen = self
+        loop.keep(self)
         ticker = Timer(on: loop, after: Self.tickInterval) { [unowned self] in tick() }
     }
 
@@ -279,7 +277,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
                 forgetLinks(of: circuit)
             }
         }
-        if circuits.all.isEmpty, deadlines.isEmpty { selfWhileOpen = nil } else { startTicker() }
+        if circuits.all.isEmpty, deadlines.isEmpty { loop.letGo(of: self) } else { startTicker() }
     }
 
     private func timeOut(_ handle: Handle) {

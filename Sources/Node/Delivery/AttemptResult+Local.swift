@@ -18,13 +18,18 @@ extension AttemptResult {
 
     /// Replaces the refusal of a device token during a surge of token refusals: the node does not trust the refusal, so
     /// the sender gets RETRY and keeps its pairing.
-    static func duringSurge(_ result: AttemptResult) -> AttemptResult {
-        AttemptResult(
-            .retry(.credentialsRefused, after: 300_000, text: "the push service currently rejects most device tokens"),
-            disposition: .heldBack(.credentialsRefused), answer: result.answer, retryAfter: 300)
+    /// - Parameter pause: until the push service may be asked again.
+    static func duringSurge(_ result: AttemptResult, for pause: Duration) -> AttemptResult {
+        let seconds = UInt32(clamping: pause.components.seconds)
+        return AttemptResult(
+            .retry(
+                .credentialsRefused, after: UInt32(clamping: UInt64(seconds) * 1000),
+                text: "the push service currently rejects most device tokens"),
+            disposition: .heldBack(.credentialsRefused), answer: result.answer, retryAfter: seconds)
     }
 
-    /// Replaces GONE if a push service accepted the device token after the reported time.
+    /// Replaces GONE if a push service accepted the device token after the reported time, or if the node may not know the
+    /// phone's present one.
     static func contradicted(_ result: AttemptResult) -> AttemptResult {
         AttemptResult(
             .retry(.providerUnreachable, after: 60_000), disposition: .heldBack(.providerUnreachable),

@@ -229,6 +229,7 @@ extension DeliveryCore {
     ) {
         guard pending.custody.isInMemory else { return }
         let (route, token) = (pending.route, pending.content.token)
+        let result = mayBeOutdated(pending) && result.disposition.token == .gone ? .contradicted(result) : result
         if result.disposition.token != .accepted {
             let switches = pending.progress.search.switches(after: result.disposition.token, from: magic) { other in
                 lanes[lanes.routes.number(route, on: other)] != nil
@@ -242,6 +243,13 @@ extension DeliveryCore {
         } else {
             proceed(pending, after: result, now)
         }
+    }
+
+    /// Whether the phone's handle may have got another device token at another node of the cluster, which this node could
+    /// not ask. GONE would end a pairing that works.
+    private func mayBeOutdated(_ pending: PendingEnvelope) -> Bool {
+        guard case .held(generation: nil) = pending.claim else { return false }
+        return pending.custody.envelope?.handle != nil
     }
 
     /// Ends the envelope, or waits for the next attempt or begins it.
@@ -284,10 +292,10 @@ extension DeliveryCore {
     ) -> AttemptResult? {
         let route = pending.route
         guard let lane = lanes[route], result.disposition.token != .none else { return nil }
-        let (content, origin) = (pending.content, pending.origin)
+        let (content, origin, isStored) = (pending.content, pending.origin, pending.custody.row != nil)
         let subject = DeviceKnowledge.Subject(
             token: content.token, collapse: content.collapse, sequence: content.sequence, isProven: origin.isProven,
-            app: lanes.routes.app(of: route), magic: lanes.routes[route].magic)
+            isStored: isStored, app: lanes.routes.app(of: route), magic: lanes.routes[route].magic)
         let wasActive = lane.surge.isActive
         let lesson = devices.learn(
             result, subject, from: magic, &lane.surge, at: now.monotonic, wall: dates.wall(now.unix), random: &random)

@@ -16,6 +16,8 @@ struct DeviceKnowledge {
         let sequence: UInt64
         /// Whether a push service had accepted the token before the envelope.
         let isProven: Bool
+        /// Whether the node retries the envelope until it expires.
+        let isStored: Bool
         /// The number of its app, and the platform that its sender chose.
         let app: Int, magic: Magic
     }
@@ -109,7 +111,9 @@ struct DeviceKnowledge {
             let isFirst = withHistory(of: app) { $0.refused(token) }
             // During a surge, repeated refusals count too: otherwise the surge would end for lack of first refusals.
             if isFirst || surge.isActive { surge.refused(now, isProven: subject.isProven) }
-            if surge.isActive { return .surge(.duringSurge(result), searchesAgain: true) }
+            if surge.isActive {
+                return .surge(.duringSurge(result, for: surge.pause(subject, at: now)), searchesAgain: true)
+            }
         case .gone:
             // The timestamp says when Apple last found the token invalid. If Apple accepted the token later, ask Apple
             // once more.
@@ -118,7 +122,9 @@ struct DeviceKnowledge {
             {
                 return .changed(.contradicted(result))
             }
-            if surge.isActive { return .surge(.duringSurge(result), searchesAgain: false) }
+            if surge.isActive {
+                return .surge(.duringSurge(result, for: surge.pause(subject, at: now)), searchesAgain: false)
+            }
         }
         return .usual
     }

@@ -15,6 +15,11 @@ struct TokenRefusalSurge: Sendable {
     /// Refusals required for a surge.
     static let minimumRefusals = 20
     private static let interval = Duration.seconds(60)
+    /// How long a sender, or a stored envelope, waits at least before the push service is asked again.
+    private static let pause = Duration.seconds(300)
+    /// The time between two questions about stored envelopes to refused, unproven device tokens, which anyone can invent:
+    /// a quarter of the rate at which all senders together may name new ones (`limits.unproven_per_minute`).
+    static let questionInterval = Duration.seconds(2)
 
     private struct Count {
         /// Refusals of device tokens that were accepted before.
@@ -28,6 +33,8 @@ struct TokenRefusalSurge: Sendable {
     private var present = Count()
     private var last = Count()
     private var since: MonotonicTime
+    /// The time of the last question that ``pause(_:at:)`` has given away.
+    private var lastQuestion = MonotonicTime(nanoseconds: 0)
 
     init(now: MonotonicTime) { since = now }
 
@@ -44,6 +51,14 @@ struct TokenRefusalSurge: Sendable {
         advance(now)
         if isProven { present.refused += 1 } else { present.refusedUnproven += 1 }
         validate()
+    }
+
+    /// How long an envelope that was refused during a surge waits for its next attempt. The node retries what it has stored
+    /// for weeks: without a pace, each device token that a stranger invents once would be asked about all the time.
+    mutating func pause(_ subject: DeviceKnowledge.Subject, at now: MonotonicTime) -> Duration {
+        guard subject.isStored, !subject.isProven else { return Self.pause }
+        lastQuestion = max(lastQuestion + Self.questionInterval, now + Self.pause)
+        return lastQuestion - now
     }
 
     private mutating func advance(_ now: MonotonicTime) {

@@ -23,11 +23,14 @@ struct Draft: Hashable {
     var ttl: UInt32 = 600
     var priority = DeliveryPriority.immediate
     var collapseID: Int?
+    /// Whether the sender named a handle.
+    var isByHandle = false
 
     func envelope() throws -> Envelope {
         if magic == .web { return try webEnvelope() }
+        let handle = isByHandle ? Handle([UInt8](repeating: UInt8(device), count: Handle.length)) : nil
         return try Envelope(
-            app: Array(app.utf8)[...], magic: magic, deviceToken: Array(deviceToken.utf8)[...],
+            app: Array(app.utf8)[...], magic: magic, deviceToken: Array(deviceToken.utf8)[...], handle: handle,
             iv: Array(String(1_000_000_000_000_000 + number).utf8)[...],
             ciphertext: [UInt8](repeating: text, count: 16)[...], ttl: ttl, priority: priority,
             collapseID: collapseID.map { Array("collapse-\($0)".utf8)[...] }, format: .pipe)

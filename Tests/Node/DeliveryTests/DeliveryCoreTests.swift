@@ -144,6 +144,16 @@ import Testing
         #expect(model.sent == [] && model.claimCount == 1)
     }
 
+    @Test func `a node that decides alone does not say that the phone behind a handle is gone`() throws {
+        for (isAlone, isByHandle) in [(true, true), (false, true), (true, false)] {
+            let model = makeModel(usesClaims: true)
+            let submission = try model.submit(Draft(isByHandle: isByHandle))
+            model.answerClaim(.granted(isProven: true, isAlone: isAlone))
+            model.answer(.gone, goneSince: 7)
+            #expect(model.kind(of: submission) == (isAlone && isByHandle ? .retry : .gone))
+        }
+    }
+
     @Test func `a resend after RETRY is a new envelope`() throws {
         let model = makeModel()
         let first = try model.submit(Draft(ttl: 0))

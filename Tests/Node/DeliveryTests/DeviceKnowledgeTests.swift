@@ -20,7 +20,7 @@ import Time
     private func subject(_ sequence: UInt64 = 1, app: Int = 0, isProven: Bool = true) -> DeviceKnowledge.Subject {
         DeviceKnowledge.Subject(
             token: token, collapse: key("collapse"), sequence: sequence, isProven: isProven,
-            app: app, magic: .iOS)
+            isStored: false, app: app, magic: .iOS)
     }
 
     private func makeKnowledge() -> DeviceKnowledge {
@@ -90,6 +90,23 @@ import Time
         }
     }
 
+    @Test
+    func `during a surge, the push service is asked rarely about what strangers can invent and the node has stored`() {
+        var (knowledge, surge) = (makeKnowledge(), TokenRefusalSurge(now: now))
+        for _ in 0..<TokenRefusalSurge.minimumRefusals { surge.refused(now, isProven: true) }
+        func pause(isProven: Bool, isStored: Bool) -> UInt32? {
+            let subject = DeviceKnowledge.Subject(
+                token: token, collapse: nil, sequence: 1, isProven: isProven, isStored: isStored, app: 0, magic: .iOS)
+            guard case .surge(let result, _) = learn(.gone, of: subject, &knowledge, &surge) else { return nil }
+            return result.retryAfter
+        }
+        let interval = UInt32(TokenRefusalSurge.questionInterval.components.seconds)
+        for number in 0..<3000 as Range<UInt32> {
+            #expect(pause(isProven: false, isStored: true) == 300 + number * interval)
+            #expect(pause(isProven: true, isStored: true) == 300 && pause(isProven: false, isStored: false) == 300)
+        }
+    }
+
     @Test func `a throttled token is paused`() {
         var (knowledge, surge) = (makeKnowledge(), TokenRefusalSurge(now: now))
         #expect(knowledge.pause(of: token, now: now) == nil)
@@ -105,7 +122,8 @@ import Time
         knowledge.divide(among: 2)
         for number in 0..<50 {
             let other = DeviceKnowledge.Subject(
-                token: key("token \(number)"), collapse: nil, sequence: 1, isProven: true, app: 0, magic: .iOS)
+                token: key("token \(number)"), collapse: nil, sequence: 1, isProven: true, isStored: false, app: 0,
+                magic: .iOS)
             _ = learn(.delivered, of: other, &knowledge, &surge)
         }
         let entries = knowledge.tables.first { $0.name.contains("environments") }?.entries ?? 0

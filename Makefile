@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 SWIFT ?= swift
 LIBRARIES := libssl-dev libevent-dev libsodium-dev libnghttp2-dev node-llhttp libsqlite3-dev \
-  libqrencode-dev libpng-dev libhiredis-dev libseccomp-dev libjemalloc-dev pkg-config
+  libqrencode-dev libpng-dev libhiredis-dev liblua5.1-0-dev libseccomp-dev libjemalloc-dev pkg-config
 RUNTIME := tor
 # The engine of a cluster, for tests.
 ENGINE := redis-tools
@@ -257,6 +257,8 @@ flood-long: packages
 simulate-kept: packages
 	$(SWIFT) build $(OPTIMISED) --product tocsin-bench
 	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes 0
+	.build/release/tocsin-bench simulate-many --nodes 3 --kept Tests/Simulation/seeds-cluster --minutes 0
+	.build/release/tocsin-bench simulate-many --nodes 3 --flood --kept Tests/Simulation/seeds-flood --minutes 0
 	.build/release/tocsin-bench simulate-many --attacks --kept Tests/Simulation/attacks --minutes 0
 
 # Attackers' programs until the time is up; one that harms an honest user is shortened and printed.

@@ -23,7 +23,7 @@ let floors: KeyValuePairs = [
     "C": [
         "CAllocator", "CClock", "CHiredis", "CLLHTTP", "CLibevent", "CLinux", "CNGHTTP2", "COpenSSL", "CPNG",
         "CQREncode",
-        "CSQLite", "CSeccomp", "CSodium", "CWorld",
+        "CSQLite", "CSeccomp", "CSodium", "CWorld", "CLua",
     ],
     "Base": ["Time", "Tables", "Cryptography", "Store", "EventLoop"],
     "Wire": ["TNP", "HTTP1", "HTTP2", "Redis", "Prometheus"],
@@ -62,6 +62,7 @@ let package = Package(
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CLua", providers: [.apt(["liblua5.1-0-dev"])]),
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
 
         // Settings of the allocator, which C alone can define.
@@ -236,7 +237,7 @@ let package = Package(
         .target(
             name: "World",
             dependencies: [
-                "CWorld", "StandIns", "EventLoop", "Store", "Time", "COpenSSL", "CSQLite", "CSodium",
+                "CWorld", "CLua", "StandIns", "EventLoop", "Redis", "Store", "Time", "COpenSSL", "CSQLite", "CSodium",
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
             swiftSettings: ours),
@@ -402,7 +403,8 @@ let package = Package(
                 "Settings",
                 "TestSupport", "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics",
                 "EventLoop", "Ingress",
-                "NodeConfiguration", "Providers", "StandIns", "Store", "TNP", "Time", "TocsinClient", "TocsinNode",
+                "NodeConfiguration", "Providers", "Redis", "StandIns", "Store", "TNP", "Time", "TocsinClient",
+                "TocsinNode",
                 "Confinement", "Tor", "World", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",

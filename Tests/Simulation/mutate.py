@@ -6,6 +6,7 @@
   Tests/Simulation/mutate.py 3 17          those with these numbers; 0 is the code without a bug
   Tests/Simulation/mutate.py --list        their names
   Tests/Simulation/mutate.py --attacks ... the same for bugs by which a stranger harms others, with attackers' programs
+  Tests/Simulation/mutate.py --cluster ... the same for bugs in what the nodes of a cluster share
   Tests/Simulation/mutate.py --minutes 3 1 gives up after 3 minutes
 
 Prints a line for each bug, and exits with 1 if one was not found within MINUTES, or if the code without a bug breaks a
@@ -309,9 +310,50 @@ ATTACKS = [
 ]
 
 
+# Bugs in what the nodes of a cluster share; those with "flood" are for seeds with --flood.
+CLUSTER = [
+    (
+        "the engine does not respect the claim of a living node",
+        "Sources/Node/Cluster/functions.lua",
+        "  if redis.call('EXISTS', prefix .. other) == 1 then return redis.status_reply('elsewhere') end\n",
+        "",
+    ),
+    (
+        "the engine forgets outcomes",
+        "Sources/Node/Cluster/functions.lua",
+        "    redis.call('SET', keys.digest, 'f' .. outcome, 'PX', life)\n",
+        "    redis.call('DEL', keys.digest)\n",
+    ),
+    (
+        "each node makes its own provider token",
+        "Sources/Node/Cluster/functions.lua",
+        "  if is_due and redis.call('SET', keys.lock, '', 'NX', 'PX', longest_making) then\n",
+        "  if true then\n",
+    ),
+    (
+        "an older record of a handle replaces a newer one",
+        "Sources/Node/Cluster/functions.lua",
+        "    if own == '' or is_larger(sequence, own) then order = -1 elseif sequence ~= own then order = 1 end\n",
+        "    if own == '' then order = -1 elseif sequence ~= own then order = 1 end\n",
+    ),
+    (
+        "flood: the engine does not count unproven device tokens",
+        "Sources/Node/Cluster/functions.lua",
+        "  if record.standing ~= 1 then unproven.take() end\n",
+        "",
+    ),
+    (
+        "flood: a node alone has the whole budget",
+        "Sources/Node/TocsinNode/Intake/IntakeState.swift",
+        "admission.settings = decidesAlone ? settings.share(of: nodes) : settings",
+        "admission.settings = settings",
+    ),
+]
+
+
 def check():
     """Every text must occur once, so that the list stays true when the code changes."""
-    for name, file, old, _ in MUTATIONS + ATTACKS:
+    for name, file, old, _ in MUTATIONS + ATTACKS + CLUSTER:
         found = (ROOT / file).read_text().count(old)
         if found != 1:
             sys.exit(f"{file} contains the text of '{name}' {found} times, not once: update the list in {__file__}")
@@ -327,13 +369,13 @@ def build(copy):
 
 def main(arguments):
     check()
-    attacks = "--attacks" in arguments
+    attacks, cluster = "--attacks" in arguments, "--cluster" in arguments
     minutes = MINUTES
     if "--minutes" in arguments:
         place = arguments.index("--minutes")
         minutes = float(arguments[place + 1])
         del arguments[place:place + 2]
-    mutations = ATTACKS if attacks else MUTATIONS
+    mutations = ATTACKS if attacks else CLUSTER if cluster else MUTATIONS
     if "--list" in arguments:
         for number, mutation in enumerate(mutations, 1):
             print(f"{number:2} {mutation[0]}")
@@ -356,8 +398,11 @@ def main(arguments):
         if program is None:
             sys.exit(f"{number}: {name}: does not compile: {error}")
         began = time.monotonic()
+        options = ["--attacks"] if attacks else ["--nodes", "3", "--days", "0.1"] if cluster else []
+        if name.startswith("flood:"):
+            options += ["--flood"]
         result = subprocess.run(
-            [program, "simulate-many", *(["--attacks"] if attacks else []), "--minutes", str(minutes), "--from", "1",
+            [program, "simulate-many", *options, "--minutes", str(minutes), "--from", "1",
              "--shrink-minutes", "0.5" if attacks else "0"],
             capture_output=True, text=True)
         seconds = time.monotonic() - began

@@ -127,10 +127,13 @@ package final class SimulatedDisk: @unchecked Sendable {
     private var random: SimulatedRandomNumbers
 
     /// Makes the disk of all SQLite databases of this process that are opened from now on.
-    package init(in simulation: Simulation) {
+    /// - Parameters:
+    ///   - name: decides what is random.
+    ///   - beginning: of the paths of its databases.
+    package init(in simulation: Simulation, name: String = "disk", under beginning: String = "") {
         self.simulation = simulation
-        random = simulation.random("disk")
-        SimulatedVFS.register(for: self)
+        random = simulation.random(name)
+        SimulatedVFS.register(for: self, under: beginning)
     }
 
     /// Whether the disk works and has room.

@@ -41,6 +41,8 @@ package final class SimulatedNetwork {
     /// Endpoints that stand for others, as a proxy of the network does: the first bytes that the listener gets are the
     /// proxy's.
     package var forwards: [Endpoint: (target: Endpoint, firstBytes: (SimulatedConnection) -> [UInt8])] = [:]
+    /// The pairs of machines of which the first's bytes do not reach the second.
+    private var cuts: Set<[String]> = []
     /// Sees all events of all connections.
     package var observe: ((SimulatedConnection, Event) -> Void)?
 
@@ -58,6 +60,25 @@ package final class SimulatedNetwork {
     init(_ simulation: Simulation, random: SimulatedRandomNumbers) {
         self.simulation = simulation
         self.random = random
+    }
+
+    // MARK: Cuts
+
+    /// Lets nothing through from one machine to another, until ``heal(from:to:)``. Connections live on: what is lost is sent
+    /// again, as TCP does.
+    package func cut(from machine: String, to other: String) { cuts.insert([machine, other]) }
+
+    /// Ends a cut.
+    package func heal(from machine: String, to other: String) { cuts.remove([machine, other]) }
+
+    /// Whether nothing arrives from one machine at another.
+    func isCut(from machine: String, to other: String) -> Bool {
+        !cuts.isEmpty && machine != other && cuts.contains([machine, other])
+    }
+
+    /// Whether two machines cannot talk: each connection needs both directions.
+    func isCut(between machine: String, and other: String) -> Bool {
+        isCut(from: machine, to: other) || isCut(from: other, to: machine)
     }
 
     // MARK: Listeners
@@ -89,8 +110,14 @@ package final class SimulatedNetwork {
             guard let listener = listeners[target], !listener.process.isKilled else {
                 // A machine without power does not even refuse.
                 guard listeners[target]?.process.hasPower ?? true else { return }
+                if let machine = listeners[target]?.process.machine,
+                    isCut(between: socket.process.machine, and: machine)
+                {
+                    return
+                }
                 return simulation.schedule(after: travel, in: socket.process) { socket.fail("Connection refused") }
             }
+            guard !isCut(between: socket.process.machine, and: listener.process.machine) else { return }
             let other = SimulatedSocket(in: listener.process, on: listener.loop)
             other.isConnected = true
             other.connection = connection

@@ -23,6 +23,8 @@ final class SimulatedSocket: StreamSocket {
     private var unread = 0
     /// When the last sent bytes arrive: later ones arrive later.
     private var lastArrival: MonotonicTime?
+    /// What a cut of the network holds up, in order.
+    private var held: [(SimulatedSocket) -> Void] = []
     private var isReportScheduled = false
     /// Whether the connection is established; the listener's side is from the start.
     var isConnected = false
@@ -73,9 +75,36 @@ final class SimulatedSocket: StreamSocket {
         simulation.schedule(at: arrival, in: simulation.background) { [self] in
             guard let peer else { return reset(after: time) }
             if connection.isSilent { return }
-            guard peer.process.isKilled else { return simulation.run(as: peer.process) { body(peer) } }
-            // A process that was killed has closed its sockets; a machine without power is silent.
-            if peer.process.hasPower { reset(after: time) } else { timeOut() }
+            guard held.isEmpty, !network.isCut(from: process.machine, to: peer.process.machine) else {
+                held.append(body)
+                if held.count == 1 { sendAgain(after: Self.firstRetransmission, time) }
+                return
+            }
+            arrive(at: peer, after: time, body)
+        }
+    }
+
+    private func arrive(at peer: SimulatedSocket, after time: Duration, _ body: @escaping (SimulatedSocket) -> Void) {
+        guard peer.process.isKilled else { return network.simulation.run(as: peer.process) { body(peer) } }
+        // A process that was killed has closed its sockets; a machine without power is silent.
+        if peer.process.hasPower { reset(after: time) } else { timeOut() }
+    }
+
+    /// How long TCP waits before it sends again what was lost; each time twice as long.
+    private static let firstRetransmission = Duration.milliseconds(200)
+
+    /// Sends again what a cut has held up.
+    private func sendAgain(after pause: Duration, _ time: Duration) {
+        let simulation = network.simulation
+        simulation.schedule(after: pause, in: simulation.background) { [self] in
+            guard let peer else { return reset(after: time) }
+            guard !network.isCut(from: process.machine, to: peer.process.machine) else {
+                guard pause < SimulatedNetwork.retransmissionLimit else { return timeOut() }
+                return sendAgain(after: pause * 2, time)
+            }
+            let bodies = held
+            held = []
+            for body in bodies { arrive(at: peer, after: time, body) }
         }
     }
 

@@ -12,8 +12,8 @@ enum SimulatedVFS {
         var handle: Unmanaged<SimulatedDisk.Handle>?
     }
 
-    /// The disk. Unsafe, because a simulation has one thread.
-    nonisolated(unsafe) private static var disk: SimulatedDisk?
+    /// The disks, and the beginning of the paths of their files. Unsafe, because a simulation has one thread.
+    nonisolated(unsafe) private static var disks: [(beginning: String, disk: SimulatedDisk)] = []
     /// What SQLite can do with an open file; SQLite keeps the pointer. Unsafe for the same reason.
     nonisolated(unsafe) private static let methods = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
 
@@ -22,9 +22,19 @@ enum SimulatedVFS {
     /// The Julian day of 1970-01-01, in milliseconds.
     private static let unixEpoch: Int64 = 210_866_760_000_000
 
-    /// Makes SQLite use `disk` for all databases of this process.
-    static func register(for disk: SimulatedDisk) {
-        self.disk = disk
+    /// Makes SQLite use `disk` for all databases of this process whose paths have this beginning.
+    static func register(for disk: SimulatedDisk, under beginning: String) {
+        disks.removeAll { $0.beginning == beginning }
+        disks.append((beginning, disk))
+        registered
+    }
+
+    private static func disk(of path: String) -> SimulatedDisk? {
+        disks.last { path.hasPrefix($0.beginning) }?.disk
+    }
+
+    /// Registers the interface, once.
+    private static let registered: Void = {
         methods.initialize(to: fileMethods())
         let vfs = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
         vfs.initialize(to: sqlite3_vfs())
@@ -34,11 +44,13 @@ enum SimulatedVFS {
         vfs.pointee.zName = UnsafePointer(strdup("simulated"))
         vfs.pointee.xOpen = { _, name, file, flags, outFlags in SimulatedVFS.open(name, file, flags, outFlags) }
         vfs.pointee.xDelete = { _, name, _ in
-            SimulatedVFS.disk?.remove(String(cString: name!))
+            let path = String(cString: name!)
+            disk(of: path)?.remove(path)
             return SQLITE_OK
         }
         vfs.pointee.xAccess = { _, name, _, result in
-            result!.pointee = SimulatedVFS.disk?.exists(String(cString: name!)) == true ? 1 : 0
+            let path = String(cString: name!)
+            result!.pointee = disk(of: path)?.exists(path) == true ? 1 : 0
             return SQLITE_OK
         }
         vfs.pointee.xFullPathname = { _, name, length, output in
@@ -47,7 +59,7 @@ enum SimulatedVFS {
             return SQLITE_OK
         }
         vfs.pointee.xRandomness = { _, count, output in
-            SimulatedVFS.disk?.fill(UnsafeMutableRawBufferPointer(start: output, count: Int(count)))
+            disks.last?.disk.fill(UnsafeMutableRawBufferPointer(start: output, count: Int(count)))
             return count
         }
         vfs.pointee.xSleep = { _, microseconds in microseconds }
@@ -57,7 +69,7 @@ enum SimulatedVFS {
         }
         vfs.pointee.xGetLastError = { _, _, _ in 0 }
         sqlite3_vfs_register(vfs, 1)
-    }
+    }()
 
     private static func open(
         _ name: UnsafePointer<CChar>?, _ file: UnsafeMutablePointer<sqlite3_file>?, _ flags: Int32,
@@ -67,7 +79,9 @@ enum SimulatedVFS {
         // No methods: SQLite does not close a file that could not be opened.
         opened.initialize(to: OpenFile(base: sqlite3_file(pMethods: nil), handle: nil))
         let path = name.map { String(cString: $0) } ?? "temporary"
-        guard let handle = disk?.open(path, creates: flags & SQLITE_OPEN_CREATE != 0) else { return SQLITE_CANTOPEN }
+        guard let handle = disk(of: path)?.open(path, creates: flags & SQLITE_OPEN_CREATE != 0) else {
+            return SQLITE_CANTOPEN
+        }
         opened.pointee.handle = Unmanaged.passRetained(handle)
         opened.pointee.base.pMethods = UnsafePointer(methods)
         outFlags?.pointee = flags

@@ -57,7 +57,7 @@ package final class Simulation: @unchecked Sendable {
         // Not 0: code may subtract from the time.
         let start = MonotonicTime(nanoseconds: 1_000_000_000_000)
         clocks = SimulatedClocks(monotonic: start, unix: unix)
-        background = SimulatedProcess(random: SimulatedRandomNumbers(seed: seed, name: "simulation"))
+        background = SimulatedProcess(on: "", random: SimulatedRandomNumbers(seed: seed, name: "simulation"))
         current = background
         background.simulation = self
         network = SimulatedNetwork(self, random: SimulatedRandomNumbers(seed: seed, name: "network"))
@@ -69,8 +69,9 @@ package final class Simulation: @unchecked Sendable {
     package var now: MonotonicTime { clocks.monotonic }
 
     /// A new process. Its random numbers depend on its name only, so that other processes can be left out.
-    package func process(_ name: String) -> SimulatedProcess {
-        let process = SimulatedProcess(random: SimulatedRandomNumbers(seed: seed, name: name))
+    /// - Parameter machine: where it runs, for cuts of the network.
+    package func process(_ name: String, on machine: String = "") -> SimulatedProcess {
+        let process = SimulatedProcess(on: machine, random: SimulatedRandomNumbers(seed: seed, name: name))
         process.simulation = self
         return process
     }
@@ -129,6 +130,10 @@ package final class Simulation: @unchecked Sendable {
                 events.removeMin()
                 clocks.monotonic = max(now, next.time)
                 guard !next.process.isKilled else { continue }
+                if let end = next.process.stoppedUntil, end > now {
+                    schedule(at: end, in: next.process, next.body)
+                    continue
+                }
                 run(as: next.process, next.body)
                 steps += 1
                 turnsSinceEvent = 0
@@ -136,6 +141,10 @@ package final class Simulation: @unchecked Sendable {
             } else if !busy.isEmpty {
                 let (loop, process) = busy.removeFirst()
                 guard !process.isKilled else { continue }
+                if let end = process.stoppedUntil, end > now {
+                    schedule(at: end, in: process) { self.enqueue(loop, of: process) }
+                    continue
+                }
                 run(as: process) { loop.runTurn() }
                 clocks.monotonic = now + Self.turnTime
                 steps += 1
@@ -163,6 +172,10 @@ package final class SimulatedProcess: LoopWorld, @unchecked Sendable {
     /// The simulation, which sets it and lives longer.
     unowned var simulation: Simulation!
 
+    /// The machine on which it runs.
+    package let machine: String
+    /// Until when nothing of it runs, as after SIGSTOP or in a paused virtual machine.
+    package var stoppedUntil: MonotonicTime?
     /// Whether the process was killed.
     package fileprivate(set) var isKilled = false
     /// Whether its machine has power. Without, it does not even refuse connections. Set it when the machine is on again.
@@ -176,7 +189,9 @@ package final class SimulatedProcess: LoopWorld, @unchecked Sendable {
     /// Called, once, before an operation of the process.
     package var atOperation: (() -> Void)?
 
-    fileprivate init(random: SimulatedRandomNumbers) { self.random = random }
+    fileprivate init(on machine: String, random: SimulatedRandomNumbers) {
+        (self.machine, self.random) = (machine, random)
+    }
 
     package func needsTurn(_ loop: EventLoop) { simulation.enqueue(loop, of: self) }
 

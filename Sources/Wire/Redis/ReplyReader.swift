@@ -4,7 +4,7 @@ import CHiredis
 
 /// Reads the replies of a Redis server from its bytes, with hiredis' parser. Bounded: see ``maximumReply``,
 /// ``maximumArrayLength`` and ``maximumParts``.
-final class ReplyReader {
+package final class ReplyReader {
     /// Maximum number of bytes that wait for the end of a reply.
     static let maximumReply = 16 << 20
     /// Maximum number of elements of an array.
@@ -38,7 +38,7 @@ final class ReplyReader {
     private let reader: UnsafeMutablePointer<redisReader>
     private var parts: [Part] = []
 
-    init() {
+    package init() {
         guard let reader = redisReaderCreateWithFunctions(&Self.functions) else { fatalError("no memory for a parser") }
         self.reader = reader
         reader.pointee.privdata = Unmanaged.passUnretained(self).toOpaque()
@@ -59,7 +59,7 @@ final class ReplyReader {
 
     /// Adds bytes from the server.
     /// - Throws: ``RedisError/malformed(_:)`` if a reply is too large.
-    func append(_ bytes: RawSpan) throws(RedisError) {
+    package func append(_ bytes: RawSpan) throws(RedisError) {
         guard reader.pointee.len - reader.pointee.pos + bytes.byteCount <= Self.maximumReply else {
             throw .malformed("more than \(Self.maximumReply) bytes")
         }
@@ -71,7 +71,7 @@ final class ReplyReader {
 
     /// The next whole reply; `nil` if its end has not arrived.
     /// - Throws: ``RedisError/malformed(_:)``.
-    func next() throws(RedisError) -> RedisReply? {
+    package func next() throws(RedisError) -> RedisReply? {
         var found: UnsafeMutableRawPointer?
         guard redisReaderGetReply(reader, &found) == REDIS_OK else { throw problem }
         guard let found else { return nil }

@@ -35,7 +35,8 @@ import World
             let simulation = Simulation(seed: 3)
             func plan() -> [WeatherEvent] {
                 var random = simulation.random("weather")
-                return WeatherEvent.plan(over: .seconds(172_800), calm: .seconds(300), using: &random)
+                return WeatherEvent.plan(
+                    over: .seconds(172_800), of: WeatherEvent.Kind.ofNode, calm: .seconds(300), using: &random)
             }
             let events = plan()
             precondition(events.map(\.description) == plan().map(\.description))

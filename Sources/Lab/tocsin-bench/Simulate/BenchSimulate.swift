@@ -22,6 +22,7 @@ struct BenchSimulate: AsyncParsableCommand {
               tocsin-bench simulate --seed 1 --days 1
               tocsin-bench simulate --seed 1 --days 1 --trace /tmp/trace
               tocsin-bench simulate --seed 1 --days 1 --skip 3,4,5
+              tocsin-bench simulate --seed 1 --days 0.5 --nodes 3
             """)
 
     @Option(help: "The seed, which determines everything.")
@@ -29,6 +30,12 @@ struct BenchSimulate: AsyncParsableCommand {
 
     @Option(help: "The virtual days to run.")
     var days = 1.0
+
+    @Option(help: "The number of nodes: 3 for a cluster with an engine, a replica and Sentinels.")
+    var nodes = 1
+
+    @Flag(help: "Strangers flood the nodes of a cluster all the time; nothing but the cluster itself suffers faults.")
+    var flood = false
 
     @Option(help: "The number of phones.")
     var phones = 20
@@ -59,6 +66,9 @@ struct BenchSimulate: AsyncParsableCommand {
 
     func run() async throws {
         try Self.ensureDeterministicHashing()
+        guard (1...3).contains(nodes), nodes > 1 || !flood else {
+            throw fail("--nodes takes 1 to 3, and --flood needs a cluster", .failure)
+        }
         guard try simulate() else { throw ExitCode(1) }
     }
 
@@ -76,7 +86,7 @@ struct BenchSimulate: AsyncParsableCommand {
         let directory = URL.temporaryDirectory.appending(path: "tocsin-simulate-\(getpid())").path()
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let world = try SimulatedWorld(seed: seed, directory: directory)
+        let world = try SimulatedWorld(seed: seed, directory: directory, nodes: nodes)
         let recorder = try TraceRecorder(path: trace, simulation: world.simulation)
         world.trace = { recorder.record($0, $1) }
         if let log { world.logLevel = log }
@@ -90,10 +100,14 @@ struct BenchSimulate: AsyncParsableCommand {
         var random = world.simulation.random("weather")
         let length = Duration.seconds(days * 86_400)
         let skipped = Set((skip ?? "").split(separator: ",").compactMap { Int($0) })
-        let plan = WeatherEvent.plan(over: length, calm: .seconds(calm), using: &random)
+        let kinds =
+            flood
+            ? WeatherEvent.Kind.ofFloodedCluster : nodes > 1 ? WeatherEvent.Kind.ofCluster : WeatherEvent.Kind.ofNode
+        let plan = WeatherEvent.plan(over: length, of: kinds, calm: .seconds(calm), using: &random)
             .filter { !skipped.contains($0.number) }
         let began = ContinuousClock.now
 
+        let first = world.simulation.now
         try world.start(phones: phones)
         let handles = SimulatedHandles(world)
         world.received = { handles.received($1, at: $0.deviceToken) }
@@ -102,6 +116,10 @@ struct BenchSimulate: AsyncParsableCommand {
         handles.start()
         let senders = SimulatedSenders(world, handles: handles, pace: .seconds(pace))
         weather.schedule(plan) { recorder.record($0) }
+        if flood {
+            world.serviceJudge.floodedSince = first
+            attackers.flood(for: length)
+        }
         senders.start()
         let simulation = world.simulation
         let isOver = { [until] in world.judge.violation != nil || until.map { simulation.steps >= $0 } == true }

@@ -17,6 +17,7 @@ struct BenchSimulateMany: AsyncParsableCommand {
               tocsin-bench simulate-many --minutes 10
               tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes 0
               tocsin-bench simulate-many --attacks --minutes 20
+              tocsin-bench simulate-many --nodes 3 --days 0.25 --minutes 20
             """)
 
     @Option(help: "The real minutes to run fresh seeds for.")
@@ -24,6 +25,12 @@ struct BenchSimulateMany: AsyncParsableCommand {
 
     @Flag(help: "Run attackers' programs, tocsin-bench simulate-attack, in place of days of bad weather.")
     var attacks = false
+
+    @Option(help: "The number of nodes: 3 for a cluster; of no meaning with --attacks.")
+    var nodes = 1
+
+    @Flag(help: "Strangers flood the nodes of a cluster: see tocsin-bench simulate.")
+    var flood = false
 
     @Option(help: "The virtual days of each fresh seed; of no meaning with --attacks.")
     var days = 1.0
@@ -45,7 +52,7 @@ struct BenchSimulateMany: AsyncParsableCommand {
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let program = SimulationProgram(path: try Executables.bench(), directory: directory)
-        let keptRuns = try kept.map { try Self.keptRuns($0, areAttacks: attacks) } ?? []
+        let keptRuns = try kept.map { try runs(in: $0) } ?? []
         let first = from ?? UInt64.random(in: 1...0xFFFF_FFFF)
         let end = ContinuousClock.now + .seconds(minutes * 60)
         var next = 0
@@ -54,7 +61,7 @@ struct BenchSimulateMany: AsyncParsableCommand {
             defer { next += 1 }
             if next < keptRuns.count { return keptRuns[next] }
             guard ContinuousClock.now < end, summary.failed == nil else { return nil }
-            return SimulationRun(seed: first + UInt64(next - keptRuns.count), days: days, isAttack: attacks)
+            return SimulationRun(seed: first + UInt64(next - keptRuns.count), days: days, kind: kind)
         }
         try await withThrowingTaskGroup(of: (SimulationRun, SimulationProgram.Result).self) { group in
             func add() {
@@ -78,16 +85,18 @@ struct BenchSimulateMany: AsyncParsableCommand {
     }
 
     /// - Throws: an error that names the line that is wrong.
-    private static func keptRuns(_ file: String, areAttacks: Bool) throws -> [SimulationRun] {
+    private func runs(in file: String) throws -> [SimulationRun] {
         let text = try String(contentsOfFile: file, encoding: .utf8)
         return try text.split(separator: "\n").filter { !$0.hasPrefix("#") }.map { line in
             let words = line.split(separator: " ", maxSplits: 2)
             guard words.count == 3, let seed = UInt64(words[0]), let days = Double(words[1]) else {
                 throw fail("\(file): not a seed, its days and a comment: \(line)", .failure)
             }
-            return SimulationRun(seed: seed, days: days, isAttack: areAttacks, comment: String(words[2]))
+            return SimulationRun(seed: seed, days: days, kind: kind, comment: String(words[2]))
         }
     }
+
+    private var kind: SimulationRun.Kind { attacks ? .attack : .weather(nodes: nodes, flood: flood) }
 
     /// Removes the faults or actions that the failure does not need (delta debugging: Zeller and Hildebrandt, "Simplifying and Isolating
     /// Failure-Inducing Input").
@@ -127,23 +136,35 @@ struct BenchSimulateMany: AsyncParsableCommand {
 
 /// One run of `tocsin-bench simulate` or `simulate-attack`.
 struct SimulationRun: Sendable {
+    enum Kind {
+        case weather(nodes: Int, flood: Bool)
+        case attack
+    }
+
     let seed: UInt64
     var days: Double
-    let isAttack: Bool
+    let kind: Kind
     /// What a kept seed once found.
     var comment: String?
     /// The faults or actions to leave out.
     var skipped: Set<Int> = []
 
-    init(seed: UInt64, days: Double, isAttack: Bool = false, comment: String? = nil) {
+    init(seed: UInt64, days: Double, kind: Kind, comment: String? = nil) {
         self.seed = seed
         self.days = days
-        self.isAttack = isAttack
+        self.kind = kind
         self.comment = comment
     }
 
     var arguments: [String] {
-        var arguments = isAttack ? ["simulate-attack"] : ["simulate", "--days", "\(days)"]
+        var arguments: [String]
+        switch kind {
+        case .attack: arguments = ["simulate-attack"]
+        case .weather(let nodes, let flood):
+            arguments = ["simulate", "--days", "\(days)"]
+            if nodes > 1 { arguments += ["--nodes", "\(nodes)"] }
+            if flood { arguments.append("--flood") }
+        }
         arguments += ["--seed", "\(seed)"]
         if !skipped.isEmpty { arguments += ["--skip", skipped.sorted().map(String.init).joined(separator: ",")] }
         return arguments
@@ -201,7 +222,7 @@ private struct SimulationSummary {
 
     mutating func add(_ run: SimulationRun, _ result: SimulationProgram.Result) {
         runs += 1
-        if !run.isAttack { days += run.days }
+        if case .weather = run.kind { days += run.days }
         if failed == nil, let failure = result.failure { failed = (run, failure) }
     }
 

@@ -42,6 +42,10 @@ final class DeliveryJudge {
     private var endedTokens: Set<[UInt8]> = []
     /// When a phone has received an envelope with this replacement key last.
     private var lastReceived: [[UInt8]: MonotonicTime] = [:]
+    /// Whether nodes of a cluster may deliver an envelope twice because of what happened at this time.
+    var mayRepeat: (ClosedRange<MonotonicTime>) -> Bool = { _ in false }
+    /// The most seconds between the clocks of two nodes.
+    var clocksApart: Int64 = 0
     /// By how many seconds the wall clock of the node is ahead.
     var clockSkew: Int64 = 0 { willSet { earlierSkews.append((simulation.now, clockSkew)) } }
     /// The earlier skews, and until when they lasted.
@@ -50,7 +54,7 @@ final class DeliveryJudge {
     /// The most seconds that can have passed since `start` by the wall clock of the node, which may have moved.
     private func longestTime(since start: MonotonicTime) -> Int64 {
         let skews = earlierSkews.filter { $0.until >= start }.map(\.skew) + [clockSkew]
-        return (simulation.now - start).components.seconds + (skews.max() ?? 0) - (skews.min() ?? 0)
+        return (simulation.now - start).components.seconds + (skews.max() ?? 0) - (skews.min() ?? 0) + clocksApart
     }
     /// The first broken rule.
     private(set) var violation: String?
@@ -97,8 +101,10 @@ final class DeliveryJudge {
             if record.deliveries == 0 { violated("DELIVERED \(name), which no phone has received") }
         case .queued: if record.fate == .pending { record.fate = .queued }
         case .gone:
+            // What a node has stored while it decided alone stays with the device token that it knew (Docs/cluster.md).
+            let isOutdated = record.fate == .queued && mayRepeat(record.made...simulation.now)
             record.fate = .refused
-            if endedTokens.isDisjoint(with: record.deviceTokens), outcome.reason != .unknownHandle {
+            if endedTokens.isDisjoint(with: record.deviceTokens), outcome.reason != .unknownHandle, !isOutdated {
                 violated("GONE \(name) for a phone that has kept its device token")
             }
         case .rejected:
@@ -133,7 +139,9 @@ final class DeliveryJudge {
         if record.deliveries > 0 {
             repeated += 1
             let sent = answers.timeSent(stream: notification.stream) ?? simulation.now
-            if let answered = record.answered, answered < sent, sent < answered + Self.replayWindow {
+            if let answered = record.answered, answered < sent, sent < answered + Self.replayWindow,
+                !mayRepeat(record.made...simulation.now)
+            {
                 violated("\(name) was sent again, although the node had read the answer")
             }
             // Google and push servers assign a new id to each message; Apple's is the node's.

@@ -20,7 +20,7 @@ final class ServiceJudge {
 
     private static let window = Duration.seconds(600)
     /// `limits.unproven_burst` and `limits.unproven_per_minute`, by default.
-    private static let (burst, perMinute) = (300, 120)
+    static let (burst, perMinute) = (300, 120)
     /// The minutes that an envelope to an unknown device token may wait for a service: those of a fault, and of the
     /// breaker's pause after it.
     private static let maximumWait = 30
@@ -30,6 +30,13 @@ final class ServiceJudge {
     private static let tokenLifetime = Duration.seconds(3600)
     /// How often ``checkProviderTokens(seen:clockSkew:)`` is called.
     static let interval = Duration.seconds(60)
+
+    /// The cluster, if there are several nodes.
+    var cluster: SimulatedCluster?
+    /// When the first node was started, if strangers flood nodes that nothing else befalls: the bound is exact then.
+    var floodedSince: MonotonicTime?
+    /// The device tokens that were refused.
+    private(set) var refusedSoFar = 0
 
     init(_ simulation: Simulation, violated: @escaping (String) -> Void) {
         self.simulation = simulation
@@ -41,7 +48,7 @@ final class ServiceJudge {
     func nodeStarted(clockSkew: Int64) {
         starts.append(simulation.now)
         // A node that starts while the clock is wrong, or has been, cannot know how old the stored token is.
-        if clockSkew != 0 || clockWasWrongUntil.map({ simulation.now < $0 }) == true {
+        if cluster == nil, clockSkew != 0 || clockWasWrongUntil.map({ simulation.now < $0 }) == true {
             ageIsUnknownUntil = simulation.now + Self.tokenLifetime
         }
     }
@@ -52,6 +59,13 @@ final class ServiceJudge {
     /// A service has refused a request because of its device token.
     func refused() {
         let now = simulation.now
+        refusedSoFar += 1
+        if let cluster {
+            guard let floodedSince else { return }
+            let most = cluster.maximumUnproven(since: floodedSince)
+            if refusedSoFar > most { violated("\(refusedSoFar) device tokens refused; the limit is \(most)") }
+            return
+        }
         refusals.append(now)
         if let first = refusals.first, now - first > Self.window { refusals.removeAll { now - $0 > Self.window } }
         if let first = starts.first, now - first > Self.window { starts.removeAll { now - $0 > Self.window } }
@@ -68,12 +82,13 @@ final class ServiceJudge {
     ///   - clockSkew: by how much the node's wall clock is wrong.
     func checkProviderTokens(seen: Int, clockSkew: Int64) {
         let now = simulation.now
-        if clockSkew != 0 { clockWasWrongUntil = now + Self.tokenLifetime }
+        if cluster == nil, clockSkew != 0 { clockWasWrongUntil = now + Self.tokenLifetime }
         guard let last = providerTokens, seen > last.seen else {
             if seen > 0, providerTokens == nil { providerTokens = (seen, now) }
             return
         }
-        let isExcused = ageIsUnknownUntil.map { now < $0 } ?? false
+        let isExcused =
+            ageIsUnknownUntil.map { now < $0 } ?? false || cluster?.mayRepeat(in: last.changed...now) ?? false
         if !isExcused, seen > last.seen + 1 || now - last.changed < Self.shortestRenewal - Self.interval {
             violated("\(seen - last.seen) new provider tokens after \((now - last.changed).components.seconds) s")
         }

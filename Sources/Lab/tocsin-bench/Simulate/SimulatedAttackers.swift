@@ -11,6 +11,7 @@ final class SimulatedAttackers: @unchecked Sendable {
     private let world: SimulatedWorld
     private var random: SimulatedRandomNumbers
     private var running: Set<Int> = []
+    private var isFlood = false
     /// Connections that attackers have opened.
     private(set) var connections = 0
     /// Frames with unknown device tokens that they have sent.
@@ -28,16 +29,26 @@ final class SimulatedAttackers: @unchecked Sendable {
         for _ in 0..<count { attack(event) }
     }
 
+    /// Attacks with unknown device tokens all the time.
+    func flood(for length: Duration) {
+        isFlood = true
+        let event = WeatherEvent(
+            number: .max, start: world.elapsed, kind: .unknownTokens, length: length, choice: 5 << 8)
+        begin(event)
+        world.simulation.schedule(after: length, in: world.simulation.background) { [self] in end(event) }
+    }
+
     func end(_ event: WeatherEvent) { running.remove(event.number) }
 
     /// One connection after another, until the attack ends.
     private func attack(_ event: WeatherEvent) {
         guard running.contains(event.number) else { return }
         connections += 1
+        let onion = world.onions[connections % world.onions.count]
         world.simulation.run(as: world.sendersProcess) {
             _ = Task(executorPreference: world.sendersLoop) { [self] in
                 let loop = world.sendersLoop
-                if let stream = try? await loop.dial(SimulatedWorld.onion, timeout: .seconds(20)) {
+                if let stream = try? await loop.dial(onion, timeout: .seconds(20)) {
                     let attacker = AttackingStream(stream)
                     stream.handler = attacker
                     stream.resumeReading()
@@ -88,12 +99,14 @@ final class SimulatedAttackers: @unchecked Sendable {
     }
 
     private func unknown(_ request: UInt32) -> Submission {
-        let magics = [Magic.iOS, .iOSDev, .android, .web]
-        let phone = SimulatedPhone(number: 0, magic: magics[Int(random.next() % 4)], using: &random)
+        // Each device token is asked about once: Apple would be in both environments, and stored envelopes are retried.
+        let magics = isFlood ? [Magic.android] : [.iOS, .iOSDev, .android, .web]
+        let phone = SimulatedPhone(
+            number: 0, magic: magics[Int(random.next() % UInt64(magics.count))], using: &random)
         let number = Array("attack".utf8) + (0..<10).map { _ in UInt8(ascii: "a") + UInt8(random.next() % 26) }
         return Submission(
             request: request, envelope: phone.envelope(numbered: number, [UInt8](repeating: 7, count: 32)),
-            acceptQueued: random.happens(perMille: 500))
+            acceptQueued: !isFlood && random.happens(perMille: 500))
     }
 }
 

@@ -45,7 +45,7 @@ final class SimulatedHandles: @unchecked Sendable {
     init(_ world: SimulatedWorld) {
         self.world = world
         client = TocsinClient(
-            TocsinClient.Options(nodes: [SimulatedWorld.onion], connectTimeout: .seconds(30)), on: world.sendersLoop)
+            TocsinClient.Options(nodes: world.onions, connectTimeout: .seconds(30)), on: world.sendersLoop)
         var random = world.simulation.random("handles")
         for phone in world.phones where Self.isForHandle(phone.number) {
             func key() -> Ed25519.PrivateKey {
@@ -103,7 +103,9 @@ final class SimulatedHandles: @unchecked Sendable {
     private func watch() {
         world.simulation.schedule(after: Self.storeTime, in: world.simulation.background) { [self] in
             for (phone, owner) in owners {
-                guard let rang = owner.rang, world.node != nil, world.disk.isInOrder else { continue }
+                guard let rang = owner.rang, world.nodes.allSatisfy({ $0.running != nil && $0.disk.isInOrder }) else {
+                    continue
+                }
                 if world.simulation.now - rang > Self.storeTime * 2 { owners[phone]?.isSafe = true }
             }
             watch()

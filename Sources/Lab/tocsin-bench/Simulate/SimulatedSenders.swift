@@ -15,6 +15,8 @@ final class SimulatedSenders: @unchecked Sendable {
     private let world: SimulatedWorld
     private let loop: EventLoop
     private let client: TocsinClient
+    /// In a cluster, a client for each node, which prefers that node: some envelopes go to two nodes at once.
+    private let others: [TocsinClient]
     /// The client of a site's back end, which rings the phones of its users.
     private let site: TocsinClient
     private let handles: SimulatedHandles
@@ -43,10 +45,15 @@ final class SimulatedSenders: @unchecked Sendable {
         loop = world.sendersLoop
         random = world.simulation.random("desktops")
         client = TocsinClient(
-            TocsinClient.Options(nodes: [SimulatedWorld.onion], connectTimeout: .seconds(30)), on: world.sendersLoop)
+            TocsinClient.Options(nodes: world.onions, connectTimeout: .seconds(30)), on: world.sendersLoop)
+        others = world.onions.indices.dropFirst().map { first in
+            let nodes = Array(world.onions[first...] + world.onions[..<first])
+            return TocsinClient(
+                TocsinClient.Options(nodes: nodes, connectTimeout: .seconds(30)), on: world.sendersLoop)
+        }
         site = TocsinClient(
             TocsinClient.Options(
-                nodes: [SimulatedWorld.onion], connectTimeout: .seconds(30), isolatesPhones: false,
+                nodes: world.onions, connectTimeout: .seconds(30), isolatesPhones: false,
                 siteKey: SimulatedWorld.siteKey), on: world.sendersLoop)
     }
 
@@ -99,6 +106,15 @@ final class SimulatedSenders: @unchecked Sendable {
             mustArrive
             ? .seconds(600)
             : random.duration(in: (isBounded ? Self.maximumAllowedWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
+        if !others.isEmpty, !mustArrive, random.happens(perMille: 500) {
+            let other = others[Int(random.next() % UInt64(others.count))]
+            _ = Task(executorPreference: loop) { [self] in
+                let outcome = try? await other.submit(
+                    envelope, timeout: timeout, acceptQueued: acceptQueued, returnsWhenQueued: returnsWhenQueued,
+                    signedBy: key)
+                if let outcome { world.judge.told(outcome, of: name) }
+            }
+        }
         _ = Task(executorPreference: loop) { [self] in
             do {
                 let outcome = try await client.submit(
@@ -137,7 +153,7 @@ final class SimulatedSenders: @unchecked Sendable {
         world.judge.made(envelope, named: name)
         waiting += 1
         _ = Task(executorPreference: loop) { [self] in
-            if let stream = try? await loop.dial(SimulatedWorld.httpOnion, timeout: .seconds(30)) {
+            if let stream = try? await loop.dial(world.nodes[0].httpOnion, timeout: .seconds(30)) {
                 let answer = await BisqRelayRequest(envelope).answer(
                     on: stream, host: "node.test", within: .seconds(120), loop)
                 stream.close()

@@ -16,12 +16,11 @@ import TocsinNode
 import Tor
 import World
 
-/// A node, Apple and Google, and senders, in one thread, under one seed.
+/// A node or a cluster, Apple and Google, and senders, in one thread, under one seed.
 final class SimulatedWorld: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
     let simulation: Simulation
-    let disk: SimulatedDisk
     let judge: DeliveryJudge
     let connections: ConnectionJudge
     let serviceJudge: ServiceJudge
@@ -33,39 +32,31 @@ final class SimulatedWorld: @unchecked Sendable {
     private let servicesLoop: EventLoop
     let sendersProcess: SimulatedProcess
     let sendersLoop: EventLoop
-    /// The running node; `nil` while there is none.
-    private(set) var node: (process: SimulatedProcess, loop: EventLoop, node: Node)?
-    private var starts = 0
-    /// The number of failed starts in a row while the disk was in order.
-    private var failedStarts = 0
-    private(set) var kills = 0
+    let nodes: [SimulatedNode]
+    /// What the nodes of a cluster share; `nil` for a node alone.
+    let cluster: SimulatedCluster?
+    var kills: Int { nodes.reduce(0) { $0 + $1.kills } }
     /// Tables added to the node's configuration.
     var additionalTables = SimulatedWorld.usualTables
     private(set) var phones: [SimulatedPhone] = []
     private let start: MonotonicTime
 
-    private static let onionDirectory = "onion"
-    /// Where the node listens, and by which name senders reach it: the network puts a PROXY line in front, as tor does.
-    static let nodeEndpoint = Endpoint.tcp(host: "127.0.0.1", port: 7077)
-    static let onion = Endpoint.tcp(host: address.description, port: 7077)
-    /// The node's onion, which signatures of owners and sites name.
-    static let signedOnion = SignedOnion(publicKey: address.publicKey)!
-    private static let address = OnionAddress(publicKey: [UInt8](repeating: 0x0E, count: Ed25519.publicKeyLength))!
-    /// The same for the HTTP endpoint.
-    static let httpEndpoint = Endpoint.tcp(host: "127.0.0.1", port: 8080)
-    static let httpOnion = Endpoint.tcp(host: "node.test", port: 80)
-    static let endpointsForSenders = [nodeEndpoint, httpEndpoint]
+    /// The names by which senders reach the nodes.
+    let onions: [Endpoint]
+    /// Where the nodes listen for senders.
+    let endpointsForSenders: [Endpoint]
+    /// The onion of a node alone, which signatures of owners and sites name.
+    var signedOnion: SignedOnion { SignedOnion(publicKey: nodes[0].address.publicKey)! }
     private static let ports: (production: UInt16, development: UInt16, fcm: UInt16, webPush: UInt16) = (
         2197, 2198, 443, 8443
     )
+    /// The machine of Apple, Google and the push server.
+    static let servicesMachine = "services"
     static let pushServer = "https://localhost:\(ports.webPush)"
     private static let topic = "bisqremote.joachimneumann.com"
 
     /// The most connections that the node may have open.
     static let mostConnections = 200
-
-    /// How many failed starts in a row break a rule. A fault of the disk may still have an effect on the first.
-    private static let maximumFailedStarts = 3
 
     /// The key of the only site.
     static let siteKey = Ed25519.PrivateKey(seed: [UInt8](repeating: 0x51, count: 32))!
@@ -93,16 +84,26 @@ final class SimulatedWorld: @unchecked Sendable {
         device_tokens = 20000
         """
 
-    init(seed: UInt64, directory: String) throws {
+    /// - Parameter nodes: more than one for a cluster.
+    init(seed: UInt64, directory: String, nodes count: Int = 1) throws {
         self.directory = directory
         simulation = Simulation(seed: seed)
         start = simulation.now
-        disk = SimulatedDisk(in: simulation)
+        let nodes = (0..<count).map { [simulation] in SimulatedNode($0, of: simulation, in: directory) }
+        self.nodes = nodes
+        cluster = count > 1 ? try SimulatedCluster(nodes, in: directory) : nil
+        onions = nodes.map(\.onion)
+        endpointsForSenders = nodes.flatMap { [$0.endpoint, $0.httpEndpoint] }
         judge = DeliveryJudge(simulation)
         connections = ConnectionJudge { [judge] in judge.violated($0) }
         serviceJudge = ServiceJudge(simulation) { [judge] in judge.violated($0) }
+        if let cluster {
+            judge.mayRepeat = { cluster.mayRepeat(in: $0) }
+            judge.clocksApart = SimulatedCluster.clocksApart
+            serviceJudge.cluster = cluster
+        }
         random = simulation.random("senders and phones")
-        servicesProcess = simulation.process("services")
+        servicesProcess = simulation.process("services", on: Self.servicesMachine)
         servicesLoop = simulation.loop(in: servicesProcess, name: "services")
         sendersProcess = simulation.process("senders")
         sendersLoop = simulation.loop(in: sendersProcess, name: "senders")
@@ -110,17 +111,19 @@ final class SimulatedWorld: @unchecked Sendable {
         // The simulated network has no ALPN.
         options.webPushProtocols = .http2
         services = SimulatedServices(options, on: servicesLoop)
-        for (onion, endpoint) in [(Self.onion, Self.nodeEndpoint), (Self.httpOnion, Self.httpEndpoint)] {
+        for (onion, endpoint) in nodes.flatMap({ [($0.onion, $0.endpoint), ($0.httpOnion, $0.httpEndpoint)] }) {
             simulation.network.forwards[onion] = (endpoint, { TorCircuit(number: UInt32($0.number)).proxyLine })
             simulation.network.conditions[endpoint] = Self.torConditions
         }
         // The push server's name, as in device tokens.
         simulation.network.forwards[.tcp(host: "localhost", port: Self.ports.webPush)] =
             (Self.endpoint(of: .webPush), { _ in [] })
+        let tnp = Set(nodes.map(\.endpoint))
+        let services = Set(Device.Platform.allCases.map(Self.endpoint(of:)))
         simulation.network.observe = { [unowned self] connection, event in
-            if connection.endpoint == Self.nodeEndpoint {
+            if tnp.contains(connection.endpoint) {
                 connections.observe(connection, event)
-            } else if connection.endpoint != Self.httpEndpoint {
+            } else if services.contains(connection.endpoint) {
                 judge.answers.observe(connection, event)
             }
             trace?(connection, event)
@@ -170,10 +173,11 @@ final class SimulatedWorld: @unchecked Sendable {
 
     /// Starts the services, the phones and the node.
     func start(phones count: Int) throws {
-        try FileManager.default.createDirectory(
-            atPath: "\(directory)/\(Self.onionDirectory)", withIntermediateDirectories: true)
-        try "\(Self.address)\n".write(
-            toFile: "\(directory)/\(Self.onionDirectory)/hostname", atomically: false, encoding: .utf8)
+        for node in nodes {
+            let onion = "\(directory)/\(node.onionDirectory)"
+            try FileManager.default.createDirectory(atPath: onion, withIntermediateDirectories: true)
+            try "\(node.address)\n".write(toFile: "\(onion)/hostname", atomically: false, encoding: .utf8)
+        }
         for platform in Device.Platform.allCases {
             simulation.network.conditions[Self.endpoint(of: platform)] = Self.serviceConditions
         }
@@ -198,19 +202,48 @@ final class SimulatedWorld: @unchecked Sendable {
             phones.append(phone)
             set(.registered, of: phone.deviceToken, phone.magic)
         }
-        configurationText = { [self] in
-            SimulatedConfiguration(
-                endpoints: endpoints, tnp: "\(Self.nodeEndpoint)", http: "\(Self.httpEndpoint)", circuitIDs: true,
-                tor: "managed = false\nonion_directory = \"\(Self.onionDirectory)\"", logLevel: logLevel,
-                additionalTables: additionalTables
-            ).text
+        for node in nodes {
+            prepare(node, endpoints)
+            node.start()
+            guard let cluster else { continue }
+            simulation.run(for: .seconds(10))
+            if let violation = judge.violation { throw SimulationError(violation) }
+            try cluster.copyKeys(of: node)
         }
-        startNode()
         check()
         simulation.run(for: .seconds(10))
     }
 
-    private var configurationText: () -> String = { "" }
+    /// Connects a node to the judges.
+    private func prepare(_ node: SimulatedNode, _ endpoints: SimulatedServices.Endpoints) {
+        node.configurationText = { [self, unowned node] in
+            SimulatedConfiguration(
+                endpoints: endpoints, state: node.state, tnp: "\(node.endpoint)", http: "\(node.httpEndpoint)",
+                circuitIDs: true, tor: "managed = false\nonion_directory = \"\(node.onionDirectory)\"",
+                logLevel: logLevel, additionalTables: additionalTables + (cluster?.table(for: node) ?? "")
+            ).text
+        }
+        node.log = { [self, unowned node] in
+            SimulatedLog(logLevel: cluster == nil ? level : min(level, .notice)) { [self] line, level in
+                cluster?.logged(line, by: node)
+                if level >= self.level { logged(cluster == nil ? line : "\(node.machine): \(line)") }
+            }
+        }
+        node.starting = { [self, unowned node] in
+            serviceJudge.nodeStarted(clockSkew: node.clockSkew)
+            cluster?.started(node)
+        }
+        node.ended = { [self, unowned node] flush, isGraceful in
+            judge.nodeEnded(flush: flush)
+            cluster?.ended(node)
+            if !isGraceful { nodeEnded?() }
+        }
+        node.clockMoved = { [self, unowned node] in
+            judge.clockSkew = node.clockSkew / 1000
+            serviceJudge.clockMoved()
+        }
+        node.violated = { [judge] in judge.violated($0) }
+    }
 
     /// The envelope that a notification carries: the iv is the envelope's number; with Web Push, the message's salt.
     private static func name(of notification: ReceivedNotification) -> String {
@@ -262,125 +295,17 @@ final class SimulatedWorld: @unchecked Sendable {
         }
     }
 
-    // MARK: The node
-
-    /// Starts the node; tries again as a service manager does if it cannot start.
-    func startNode() {
-        starts += 1
-        serviceJudge.nodeStarted(clockSkew: clockSkew)
-        let process = simulation.process("node \(starts)")
-        process.clockSkew = clockSkew
-        let loop = simulation.loop(in: process, name: "node")
-        do {
-            try configurationText().write(toFile: "\(directory)/tocsin.toml", atomically: false, encoding: .utf8)
-            let node = Node(
-                try Configuration(file: "\(directory)/tocsin.toml"), disk: disk,
-                logger: Logger(label: "node") { _ in log }, on: loop)
-            self.node = (process, loop, node)
-            simulation.run(as: process) {
-                _ = Task(executorPreference: loop) { [self] in
-                    do {
-                        _ = try await node.start()
-                        failedStarts = 0
-                    } catch {
-                        logged("the node cannot start: \(error)")
-                        failedStarts = disk.isInOrder ? failedStarts + 1 : 0
-                        if failedStarts == Self.maximumFailedStarts { judge.violated("the node cannot start") }
-                        if self.node?.process === process { self.node = nil }
-                        simulation.schedule(after: .seconds(5), in: simulation.background) { self.startNode() }
-                    }
-                }
-            }
-        } catch {
-            judge.violated("the configuration is invalid: \(error)")
-        }
-    }
-
-    /// Ends the node at once, and starts it again after `pause`.
-    func killNode(losingPower: Bool, for pause: Duration) {
-        guard let running = node else { return }
-        node = nil
-        kills += 1
-        if losingPower {
-            simulation.cutPower(of: running.process)
-            disk.powerFailed()
-        } else {
-            simulation.kill(running.process)
-            disk.processesEnded()
-        }
-        judge.nodeEnded(flush: certainFlush)
-        nodeEnded?()
-        replaceFiles()
-        simulation.schedule(after: pause, in: simulation.background) { [self] in
-            running.process.hasPower = true
-            startNode()
-        }
-    }
-
-    /// What the node had to store at this time is on the disk.
-    private var certainFlush: MonotonicTime { disk.certainFlush(of: "\(directory)/state/spool.sqlite") }
-
-    /// Lets the node write to the network or the disk `operations` more times, then ends it.
-    func killNode(afterOperations operations: Int, losingPower: Bool, for pause: Duration) {
-        guard let process = node?.process else { return }
-        process.atOperation = { [self] in
-            if node?.process === process { killNode(losingPower: losingPower, for: pause) }
-        }
-        process.operationsLeft = operations
-    }
-
-    /// Restarts the node gracefully.
-    func restartNode(after pause: Duration) {
-        guard let running = node else { return }
-        simulation.run(as: running.process) {
-            _ = Task(executorPreference: running.loop) { [self] in
-                _ = await running.node.stop()
-                guard node?.process === running.process else { return }
-                node = nil
-                simulation.kill(running.process)
-                disk.processesEnded()
-                judge.nodeEnded(flush: certainFlush)
-                simulation.schedule(after: pause, in: simulation.background) { self.startNode() }
-            }
-        }
-    }
-
-    /// Writes the configuration again and makes the node read it.
-    func reloadNode() {
-        guard let running = node else { return }
-        try? configurationText().write(toFile: "\(directory)/tocsin.toml", atomically: false, encoding: .utf8)
-        simulation.run(as: running.process) {
-            _ = Task(executorPreference: running.loop) { await running.node.reload() }
-        }
-    }
-
-    /// Replaces the small files of the state directory by copies: an ended process may still hold locks on the old ones, and
-    /// write to them.
-    private func replaceFiles() {
-        let state = "\(directory)/state"
-        guard let names = try? FileManager.default.contentsOfDirectory(atPath: state) else { return }
-        for name in names {
-            let path = "\(state)/\(name)"
-            guard let bytes = FileManager.default.contents(atPath: path) else { continue }
-            unlink(path)
-            let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-            _ = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            close(descriptor)
-        }
-    }
-
     // MARK: Checks
 
     /// Checks, once a minute, what no single event shows.
     func check() {
-        let open = simulation.network.connections.count { connection in
-            guard let node, Self.endpointsForSenders.contains(connection.endpoint) else { return false }
-            return connection.listeningProcess === node.process
-        }
-        if open > Self.mostConnections {
-            judge.violated("\(open) connections are open; the limit is \(Self.mostConnections)")
-        }
-        if let node {
+        for case let node? in nodes.map(\.running) {
+            let open = simulation.network.connections.count { connection in
+                endpointsForSenders.contains(connection.endpoint) && connection.listeningProcess === node.process
+            }
+            if open > Self.mostConnections {
+                judge.violated("\(open) connections are open; the limit is \(Self.mostConnections)")
+            }
             simulation.run(as: node.process) {
                 _ = Task(executorPreference: node.loop) { [self] in
                     for table in await node.node.tables where table.entries > table.bound {
@@ -392,34 +317,18 @@ final class SimulatedWorld: @unchecked Sendable {
         changeServices { [self] services in
             // The node uses one token in both environments: one may see it long after the other.
             let seen = await services.providerTokensSeen(.apnsProduction, .apnsDevelopment)
-            serviceJudge.checkProviderTokens(seen: seen, clockSkew: clockSkew)
+            serviceJudge.checkProviderTokens(seen: seen, clockSkew: nodes[0].clockSkew)
         }
         simulation.schedule(after: ServiceJudge.interval, in: simulation.background) { [self] in check() }
     }
 
-    // MARK: Clocks and logs
+    // MARK: Logs
 
-    /// By how many milliseconds the wall clock of the node's machine is ahead.
-    private var clockSkew: Int64 = 0 {
-        didSet {
-            node?.process.clockSkew = clockSkew
-            judge.clockSkew = clockSkew / 1000
-            serviceJudge.clockMoved()
-        }
-    }
-
-    /// Moves the wall clock of the node's machine.
-    func moveClock(by seconds: Int64) { clockSkew += seconds * 1000 }
-
-    /// The level from which the node logs.
+    /// The level from which the nodes log.
     var logLevel = "warning"
+    private var level: Logger.Level { Logger.Level(rawValue: logLevel) ?? .warning }
     /// Receives each log line.
     var showLog: ((String) -> Void)?
-    private var log: SimulatedLog {
-        var log = SimulatedLog { [unowned self] in logged($0) }
-        log.logLevel = Logger.Level(rawValue: logLevel) ?? .warning
-        return log
-    }
 
     func logged(_ line: String) {
         // The directory's name differs from run to run.
@@ -473,11 +382,9 @@ struct SimulatedPhone {
 
 /// Takes the log of a simulated node.
 private struct SimulatedLog: LogHandler {
-    let take: @Sendable (String) -> Void
-    var logLevel = Logger.Level.warning
+    var logLevel: Logger.Level
+    let take: @Sendable (_ line: String, Logger.Level) -> Void
     var metadata: Logger.Metadata = [:]
-
-    init(_ take: @escaping @Sendable (String) -> Void) { self.take = take }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
@@ -486,8 +393,15 @@ private struct SimulatedLog: LogHandler {
 
     func log(event: LogEvent) {
         let details = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
-        take("\(event.level) \(event.message)\(details)")
+        take("\(event.level) \(event.message)\(details)", event.level)
     }
+}
+
+/// A world that cannot begin.
+struct SimulationError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
 }
 
 /// A value that a task leaves for its caller.

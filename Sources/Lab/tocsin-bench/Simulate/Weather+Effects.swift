@@ -31,9 +31,14 @@ final class WeatherStation {
         }
     }
 
+    /// The node that a fault is about.
+    private func node(of event: WeatherEvent) -> SimulatedNode {
+        world.nodes[Int(event.choice >> 40 % UInt64(world.nodes.count))]
+    }
+
     private func begin(_ event: WeatherEvent) {
         active.append(event)
-        let (simulation, choice) = (world.simulation, event.choice)
+        let (simulation, choice, node) = (world.simulation, event.choice, node(of: event))
         let service = SimulatedWorld.endpoint(of: event.platform)
         let (low, high) = (Int(choice >> 8 & 0xFFFF), Int(choice >> 24 & 0xFFFF))
         switch event.kind {
@@ -46,18 +51,21 @@ final class WeatherStation {
         case .resetConnections: resetConnections(to: service, perMille: 500 + low % 501)
         case .stalledConnections: stallConnections(to: service, until: event)
         case .resetSenders:
-            for endpoint in SimulatedWorld.endpointsForSenders {
+            for endpoint in world.endpointsForSenders {
                 resetConnections(to: endpoint, perMille: 100 + low % 901)
             }
         case .kill:
-            world.killNode(afterOperations: low % 200, losingPower: false, for: event.length)
+            node.kill(afterOperations: low % 200, losingPower: false, for: event.length)
         case .powerFailure:
-            world.killNode(afterOperations: low % 200, losingPower: true, for: event.length)
-        case .restart: world.restartNode(after: event.length)
-        case .reload: world.reloadNode()
-        case .clockStep: world.moveClock(by: Self.step(event))
-        case .clockExcursion: world.moveClock(by: Self.excursion(event))
-        case .hangingDisk: world.disk.hangsUntil = simulation.now + event.length
+            node.kill(afterOperations: low % 200, losingPower: true, for: event.length)
+        case .restart: node.restart(after: event.length)
+        case .reload: node.reload()
+        case .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica,
+            .stoppedNode:
+            world.cluster?.begin(event, node)
+        case .clockStep: node.moveClock(by: Self.step(event))
+        case .clockExcursion: node.moveClock(by: Self.excursion(event))
+        case .hangingDisk: node.disk.hangsUntil = simulation.now + event.length
         case .unknownTokens, .brokenFrames, .silentConnections, .manyConnections: attackers.begin(event)
         default: break
         }
@@ -71,8 +79,10 @@ final class WeatherStation {
             let platform = event.platform
             if !has(.serviceDown, platform) { world.changeServices { try await $0.restart(platform) } }
         case .serviceClock: world.changeServices { await $0.moveClock(by: -Self.serviceStep(event)) }
-        case .clockStep: world.moveClock(by: -Self.step(event))
-        case .clockExcursion: world.moveClock(by: -Self.excursion(event))
+        case .engineSlow, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica:
+            world.cluster?.end(event, node(of: event))
+        case .clockStep: node(of: event).moveClock(by: -Self.step(event))
+        case .clockExcursion: node(of: event).moveClock(by: -Self.excursion(event))
         case .unknownTokens, .brokenFrames, .silentConnections, .manyConnections: attackers.end(event)
         default: break
         }
@@ -101,18 +111,23 @@ final class WeatherStation {
         var conditions = SimulatedWorld.torConditions
         if has(.slowSenders) { conditions.latency = .milliseconds(500)...(.seconds(20)) }
         conditions.dropsEverything = has(.lostSenders)
-        for endpoint in SimulatedWorld.endpointsForSenders {
+        for endpoint in world.endpointsForSenders {
             world.simulation.network.conditions[endpoint] = conditions
         }
-        world.disk.size = has(.fullDisk) ? world.disk.used : 1 << 30
-        world.disk.isBroken = has(.brokenDisk)
-        world.disk.workTime =
-            has(.slowDisk) ? .milliseconds(50)...(.seconds(3)) : .microseconds(200)...(.milliseconds(3))
+        for node in world.nodes {
+            func has(_ kind: WeatherEvent.Kind) -> Bool {
+                active.contains { $0.kind == kind && self.node(of: $0) === node }
+            }
+            node.disk.size = has(.fullDisk) ? node.disk.used : 1 << 30
+            node.disk.isBroken = has(.brokenDisk)
+            node.disk.workTime =
+                has(.slowDisk) ? .milliseconds(50)...(.seconds(3)) : .microseconds(200)...(.milliseconds(3))
+        }
         let tables = SimulatedWorld.usualTables.replacing(
             "[puzzle]", with: has(.puzzles) ? "[puzzle]\nmode = \"always\"" : "[puzzle]")
         if tables != world.additionalTables {
             world.additionalTables = tables
-            world.reloadNode()
+            for node in world.nodes { node.reload() }
         }
     }
 

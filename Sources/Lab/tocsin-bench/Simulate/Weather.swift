@@ -21,6 +21,25 @@ struct WeatherEvent: CustomStringConvertible {
         case fullDisk, brokenDisk, slowDisk, hangingDisk, clockStep, clockExcursion
         // Other senders.
         case unknownTokens, brokenFrames, silentConnections, manyConnections
+        // The engine of a cluster, and the network between it, its nodes, and Apple and Google.
+        case engineKill, engineSlow, engineLoss, cutFromEngine, cutOneWay, cutFromServices, cutReplica, stoppedNode
+
+        /// The kinds that befall a node alone.
+        static let ofNode = allCases.filter { !ofEngine.contains($0) }
+        private static let ofEngine: [Kind] = [
+            .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica,
+            .stoppedNode,
+        ]
+        /// The kinds that befall a cluster: what its nodes share, and half of what befalls each of them. Its clocks are
+        /// apart all the time.
+        static let ofCluster =
+            ofEngine + [
+                .errors, .throttling, .goAways, .closedConnections, .silentService, .serviceDown, .newDeviceTokens,
+                .resetConnections, .lostSenders, .resetSenders, .kill, .powerFailure, .restart, .reload, .fullDisk,
+                .slowDisk, .unknownTokens, .manyConnections,
+            ]
+        /// What makes nodes of a cluster decide alone, or forget.
+        static let ofFloodedCluster = ofEngine.filter { $0 != .cutFromServices } + [.kill, .powerFailure, .restart]
 
         /// The kinds that other senders cause, against which the node protects honest ones.
         static let attacks: [Kind] = [.unknownTokens, .brokenFrames, .silentConnections, .manyConnections]
@@ -56,23 +75,27 @@ struct WeatherEvent: CustomStringConvertible {
     static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 18_900 }
 
     /// The faults of some days, from the seed alone.
-    /// - Parameter calm: the average time between two faults.
-    static func plan(over length: Duration, calm: Duration, using random: inout SimulatedRandomNumbers)
-        -> [WeatherEvent]
-    {
+    /// - Parameters:
+    ///   - kinds: what may happen.
+    ///   - calm: the average time between two faults.
+    static func plan(
+        over length: Duration, of kinds: [Kind], calm: Duration, using random: inout SimulatedRandomNumbers
+    ) -> [WeatherEvent] {
         var events: [WeatherEvent] = []
         var time = Duration.seconds(30)
         while true {
             // Between nothing and twice the average, most often near it.
             time += calm * (Double.random(in: 0..<1, using: &random) + Double.random(in: 0..<1, using: &random))
             guard time < length else { return events }
-            let kinds = hasOnlyAttacks(at: time) ? Kind.attacks : Kind.allCases
-            let kind = kinds[Int(random.next() % UInt64(kinds.count))]
+            let possible = hasOnlyAttacks(at: time) ? Kind.attacks : kinds
+            let kind = possible[Int(random.next() % UInt64(possible.count))]
             let longest: Duration =
                 switch kind {
                 case .kill, .powerFailure: .seconds(60)
                 case .restart, .reload, .resetConnections, .resetSenders: .seconds(1)
                 case .hangingDisk: .seconds(30)
+                case .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutReplica, .stoppedNode:
+                    .seconds(120)
                 default: .seconds(900)
                 }
             events.append(

@@ -64,7 +64,7 @@ final class HonestUser: @unchecked Sendable {
         self.client =
             client
             ?? TocsinClient(
-                TocsinClient.Options(nodes: [SimulatedWorld.onion], connectTimeout: .seconds(20)), on: world.sendersLoop
+                TocsinClient.Options(nodes: world.onions, connectTimeout: .seconds(20)), on: world.sendersLoop
             )
         self.hasRung = hasRung
         self.harmed = harmed
@@ -89,7 +89,7 @@ final class HonestUser: @unchecked Sendable {
             magic: phone.magic, deviceToken: phone.deviceToken, senderKeys: [key.publicKey])
         register = HandleRequest(
             request: 7, .register(app: [], owner: key.publicKey, registration), sequence: 1,
-            at: SimulatedWorld.signedOnion, by: key)
+            at: world.signedOnion, by: key)
         do {
             handle = try await client.register(registration, owner: key, sequence: 1, timeout: Self.timeout)
         } catch {
@@ -163,7 +163,7 @@ final class HonestUser: @unchecked Sendable {
     /// All requests of one desktop use the same circuit.
     private func answer(to envelope: Envelope) async -> [UInt8] {
         let loop = world.sendersLoop
-        guard let stream = try? await loop.dial(SimulatedWorld.httpEndpoint, timeout: .seconds(20)) else { return [] }
+        guard let stream = try? await loop.dial(world.nodes[0].httpEndpoint, timeout: .seconds(20)) else { return [] }
         stream.write(TorCircuit(number: 0x1000 + UInt32(number)).proxyLine)
         let text = await BisqRelayRequest(envelope).answer(on: stream, host: "node.test", within: .seconds(60), loop)
         stream.close()

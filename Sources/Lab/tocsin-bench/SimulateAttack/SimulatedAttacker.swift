@@ -80,7 +80,7 @@ final class SimulatedAttacker: @unchecked Sendable {
                 connection.send(
                     HandleRequest(
                         request: nextRequest(), .register(app: [], owner: key.publicKey, registration),
-                        sequence: nextSequence(), at: SimulatedWorld.signedOnion, by: key))
+                        sequence: nextSequence(), at: world.signedOnion, by: key))
                 await loop.sleep(for: .milliseconds(100))
             }
         case .replayRegister(let slot, let count):
@@ -97,17 +97,17 @@ final class SimulatedAttacker: @unchecked Sendable {
             connection.send(
                 HandleRequest(
                     request: nextRequest(), .rotate(handle, registration), sequence: nextSequence(),
-                    at: SimulatedWorld.signedOnion, by: key)
+                    at: world.signedOnion, by: key)
             )
         case .forget(let slot):
             guard let connection = await connection(slot), let handle = handle ?? knowledge.handle else { return }
             connection.send(
                 HandleRequest(
-                    request: nextRequest(), .forget(handle), sequence: nextSequence(), at: SimulatedWorld.signedOnion,
+                    request: nextRequest(), .forget(handle), sequence: nextSequence(), at: world.signedOnion,
                     by: key))
         case .claimSite(let slot):
             await connection(slot)?.send(
-                SiteAuthentication(seed: [UInt8](repeating: 0, count: 16), onion: SimulatedWorld.signedOnion, by: key))
+                SiteAuthentication(seed: [UInt8](repeating: 0, count: 16), onion: world.signedOnion, by: key))
         case .garbage(let slot, let bits):
             let bytes = (0..<Int(bits % 64)).map { UInt8(truncatingIfNeeded: bits >> UInt64($0 % 8 * 8)) &+ UInt8($0) }
             await connection(slot)?.stream.write(bytes)
@@ -199,7 +199,7 @@ final class SimulatedAttacker: @unchecked Sendable {
 
     private func connection(_ slot: Int) async -> AttackerConnection? {
         if let open = connections[slot], !open.hasEnded { return open }
-        guard let stream = try? await loop.dial(SimulatedWorld.nodeEndpoint, timeout: .seconds(20)) else { return nil }
+        guard let stream = try? await loop.dial(world.nodes[0].endpoint, timeout: .seconds(20)) else { return nil }
         let connection = AttackerConnection(stream) { [weak self] in self?.handle = $0 }
         stream.handler = connection
         stream.write(line(slot / 2))
@@ -209,7 +209,7 @@ final class SimulatedAttacker: @unchecked Sendable {
     }
 
     private func http(_ bytes: [UInt8], on circuit: Int) async {
-        guard let stream = try? await loop.dial(SimulatedWorld.httpEndpoint, timeout: .seconds(20)) else { return }
+        guard let stream = try? await loop.dial(world.nodes[0].httpEndpoint, timeout: .seconds(20)) else { return }
         stream.write(line(circuit) + bytes)
         let connection = AttackerConnection(nil, stream)
         stream.handler = connection

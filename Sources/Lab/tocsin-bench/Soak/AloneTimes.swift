@@ -13,6 +13,9 @@ struct AloneTimes {
         starts = Array(repeating: nil, count: nodes)
     }
 
+    /// Notes that a node has started: it decides alone until it reaches the engine.
+    mutating func began(_ node: Int, at now: MonotonicTime) { starts[node] = starts[node] ?? now }
+
     /// Adds a time at which a node may have decided alone.
     mutating func add(_ time: ClosedRange<MonotonicTime>, of node: Int) { times[node].append(time) }
 
@@ -43,6 +46,7 @@ struct AloneTimes {
     /// Whether some node may have decided alone at this time.
     func overlap(_ time: ClosedRange<MonotonicTime>) -> Bool {
         times.contains { $0.contains { $0.overlaps(time) } }
+            || starts.contains { $0.map { $0 <= time.upperBound } ?? false }
     }
 
     /// How long a node may have decided alone, for each time that one did so. Times that overlap count as one.

@@ -226,8 +226,10 @@ actor ClusterRun {
         switch fault {
         case .killNode:
             await bed.killNode(node)
+            alone.began(node, at: .now)
             try await bed.startNode(node)
         case .upgrade:
+            alone.began(upgraded % nodes, at: .now)
             try await bed.upgradeNode(upgraded % nodes)
             upgraded += 1
         case .killEngine:

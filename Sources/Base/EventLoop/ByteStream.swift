@@ -364,6 +364,7 @@ package final class ByteStream {
 
     private func tearDown(_ reason: StreamError, notifyingHandler: Bool = true) {
         guard state != .ended else { return }
+        let hasLingered = state == .lingering
         state = .ended
         endReason = reason
         step?.cancel()
@@ -373,7 +374,7 @@ package final class ByteStream {
         handler = nil
         whenFinished?()
         whenFinished = nil
-        loop.letGo(of: self)
+        if hasLingered { loop.letGo(of: self) }
     }
 
     // MARK: TLS

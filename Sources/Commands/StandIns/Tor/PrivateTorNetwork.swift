@@ -120,6 +120,7 @@ package actor PrivateTorNetwork {
                 group.addTask { await ending.node.stop() }
             }
         }
+        for node in nodes { node.close() }
         nodes = []
         try? FileManager.default.removeItem(atPath: directory)
     }

@@ -52,5 +52,6 @@ package actor PublicTor {
         self.node = nil
         let ending = PrivateTorNetwork.Ending(node: node)
         await ending.node.stop()
+        ending.node.close()
     }
 }

@@ -148,8 +148,9 @@ final class TorNode {
         return uploaded > 0 && uploaded + count("FAILED") >= count("UPLOAD")
     }
 
-    func stop() async {
-        await process?.terminate()
-        control = nil
-    }
+    /// Ends the process.
+    func stop() async { await process?.terminate() }
+
+    /// Closes the connection to its control port. Loop only.
+    func close() { control = nil }
 }

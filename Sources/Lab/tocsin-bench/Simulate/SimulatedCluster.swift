@@ -104,11 +104,7 @@ final class SimulatedCluster: @unchecked Sendable {
             unsure.add(now...(end + Self.sessionTime), of: node.index)
         case .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica:
             for (from, to) in cut(event, node) { network.cut(from: from, to: to) }
-            if event.kind == .cutFromServices {
-                // The sender may go to another node, while this one's session has ended or its answer is on the way.
-                break
-            }
-            unsure.add(now...(end + Self.returnTime), of: node.index)
+            if event.kind != .cutFromServices { unsure.add(now...(end + Self.returnTime), of: node.index) }
         default: break
         }
     }

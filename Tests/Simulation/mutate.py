@@ -325,10 +325,12 @@ CLUSTER = [
         "    redis.call('DEL', keys.digest)\n",
     ),
     (
-        "each node makes its own provider token",
+        "a node's own provider token replaces one that is young",
         "Sources/Node/Cluster/functions.lua",
-        "  if is_due and redis.call('SET', keys.lock, '', 'NX', 'PX', longest_making) then\n",
-        "  if true then\n",
+        "  if present and present.age < tonumber(arguments.shortest_interval) then return {present.sealed, present.age} end\n"
+        "  local age = tonumber(arguments.age)\n"
+        "  if present and present.age < age then return {present.sealed, present.age} end\n",
+        "  local age = tonumber(arguments.age)\n",
     ),
     (
         "an older record of a handle replaces a newer one",

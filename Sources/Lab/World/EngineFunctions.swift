@@ -14,6 +14,7 @@ final class EngineFunctions {
 
     init(execute: @escaping ([[UInt8]]) -> RedisReply) {
         self.execute = execute
+        // Without memory, the simulation cannot go on.
         guard let lua = luaL_newstate() else { fatalError("no memory for Lua") }
         self.lua = lua
         luaL_openlibs(lua)

@@ -20,9 +20,6 @@ struct EngineStore {
     /// The keys that have changed since ``takeChanges()``.
     private var changed: Set<[UInt8]> = []
 
-    /// The number of keys.
-    var count: Int { entries.count }
-
     // MARK: Replication
 
     /// The entries that have changed, without a value if they have ended.

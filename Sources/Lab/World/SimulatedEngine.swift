@@ -16,8 +16,6 @@ package final class SimulatedEngine: @unchecked Sendable {
     package internal(set) var isPrimary: Bool
     /// Whether it runs.
     package var isRunning: Bool { process.map { !$0.isKilled } ?? false }
-    /// How many commands it has executed.
-    package private(set) var commands = 0
 
     /// Receives what a command has changed.
     var replicate: ([(key: [UInt8], entry: EngineStore.Entry?)]) -> Void = { _ in }
@@ -75,7 +73,6 @@ package final class SimulatedEngine: @unchecked Sendable {
     }
 
     private func answer(_ words: [[UInt8]]) -> RedisReply {
-        commands += 1
         switch words.first.map({ String(decoding: $0, as: UTF8.self) }) {
         case "PING": return .status("PONG")
         case "AUTH": return .status("OK")

@@ -28,7 +28,7 @@ package final class SimulatedEngines: @unchecked Sendable {
     private var listeners: [Listener] = []
     private var clients: [ObjectIdentifier: EngineClient] = [:]
     private var random: SimulatedRandomNumbers
-    /// Until when nothing reaches the replica.
+    /// When the last change arrives at the replica: later ones arrive later.
     private var lastArrival: MonotonicTime
     /// Since when the Sentinels do not see the primary; `nil` while they do.
     private var silentSince: MonotonicTime?

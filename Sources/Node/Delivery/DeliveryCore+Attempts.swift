@@ -246,9 +246,10 @@ extension DeliveryCore {
     }
 
     /// Whether the phone's handle may have got another device token at another node of the cluster, which this node could
-    /// not ask. GONE would end a pairing that works.
+    /// not ask. GONE would end a pairing that works. What is stored keeps its device token, so that asking again would be of
+    /// no use.
     private func mayBeOutdated(_ pending: PendingEnvelope) -> Bool {
-        guard case .held(generation: nil) = pending.claim else { return false }
+        guard case .held(generation: nil) = pending.claim, pending.custody.row == nil else { return false }
         return pending.custody.envelope?.handle != nil
     }
 

@@ -20,6 +20,8 @@ struct TokenRefusalSurge: Sendable {
     /// The time between two questions about stored envelopes to refused, unproven device tokens, which anyone can invent:
     /// a quarter of the rate at which all senders together may name new ones (`limits.unproven_per_minute`).
     static let questionInterval = Duration.seconds(2)
+    /// The longest wait that what strangers have stored can cause.
+    static let maximumPause = Duration.seconds(86_400)
 
     private struct Count {
         /// Refusals of device tokens that were accepted before.
@@ -57,7 +59,8 @@ struct TokenRefusalSurge: Sendable {
     /// for weeks: without a pace, each device token that a stranger invents once would be asked about all the time.
     mutating func pause(_ subject: DeviceKnowledge.Subject, at now: MonotonicTime) -> Duration {
         guard subject.isStored, !subject.isProven else { return Self.pause }
-        lastQuestion = max(lastQuestion + Self.questionInterval, now + Self.pause)
+        // Not later: an envelope may take a time and expire before it, so that strangers could push the end on and on.
+        lastQuestion = min(max(lastQuestion + Self.questionInterval, now + Self.pause), now + Self.maximumPause)
         return lastQuestion - now
     }
 

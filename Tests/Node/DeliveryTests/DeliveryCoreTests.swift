@@ -152,6 +152,20 @@ import Testing
             model.answer(.gone, goneSince: 7)
             #expect(model.kind(of: submission) == (isAlone && isByHandle ? .retry : .gone))
         }
+        // A stored envelope would ask about the same device token again and again.
+        let model = makeModel(usesClaims: true)
+        try model.openSpool()
+        let stored = try model.submit(Draft(ttl: 86_400, isByHandle: true), acceptsQueued: true)
+        model.answerClaim(.granted(isProven: true, isAlone: true))
+        model.runSpool()
+        model.answer(.unavailable(seconds: 60), retryAfter: 60)
+        for _ in 0..<100 where model.claimCount == 0 {
+            model.advanceToWake()
+            model.runSpool()
+        }
+        model.answerClaim(.granted(isProven: true, isAlone: true))
+        model.answer(.gone, goneSince: 7)
+        #expect(model.kind(of: stored) == .gone)
     }
 
     @Test func `a resend after RETRY is a new envelope`() throws {

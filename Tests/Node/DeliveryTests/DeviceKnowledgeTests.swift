@@ -105,6 +105,8 @@ import Time
             #expect(pause(isProven: false, isStored: true) == 300 + number * interval)
             #expect(pause(isProven: true, isStored: true) == 300 && pause(isProven: false, isStored: false) == 300)
         }
+        for _ in 0..<50_000 { _ = pause(isProven: false, isStored: true) }
+        #expect(pause(isProven: false, isStored: true) == 86_400)
     }
 
     @Test func `a throttled token is paused`() {

@@ -259,6 +259,7 @@ simulate-kept: packages
 	.build/release/tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes 0
 	.build/release/tocsin-bench simulate-many --nodes 3 --kept Tests/Simulation/seeds-cluster --minutes 0
 	.build/release/tocsin-bench simulate-many --nodes 3 --flood --kept Tests/Simulation/seeds-flood --minutes 0
+	.build/release/tocsin-bench simulate-many --chain --kept Tests/Simulation/seeds-chain --minutes 0
 	.build/release/tocsin-bench simulate-many --attacks --kept Tests/Simulation/attacks --minutes 0
 
 # Attackers' programs until the time is up; one that harms an honest user is shortened and printed.

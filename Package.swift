@@ -14,7 +14,7 @@ let ours: [SwiftSetting] = [
 /// What the fuzz targets read with.
 let fuzzed: [Target.Dependency] = [
     "Admission", "CSodium", "Cluster", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress",
-    "KeyHolder", "NodeConfiguration",
+    "Archive", "KeyHolder", "NodeConfiguration",
     "Providers", "Redis", "Sender", "TNP", "Time", "Tor", "World",
 ]
 
@@ -29,7 +29,8 @@ let floors: KeyValuePairs = [
     "Wire": ["TNP", "HTTP1", "HTTP2", "Redis", "Prometheus"],
     "Sending": ["Sender", "TocsinClient"],
     "Node": [
-        "Settings", "Providers", "Admission", "Handles", "Cluster", "Delivery", "Ingress", "KeyHolder", "Confinement",
+        "Settings", "Archive", "Providers", "Admission", "Handles", "Cluster", "Delivery", "Ingress", "KeyHolder",
+        "Confinement",
         "Tor",
         "NodeConfiguration", "AdminPort", "Diagnostics", "TocsinNode",
     ],
@@ -133,6 +134,7 @@ let package = Package(
                 "Settings", "Store",
             ],
             swiftSettings: ours),
+        .target(name: "Archive", dependencies: ["Cryptography"], swiftSettings: ours),
         .target(
             name: "Handles",
             dependencies: [
@@ -223,6 +225,7 @@ let package = Package(
         .executableTarget(
             name: "tocsin",
             dependencies: [
+                "Archive",
                 "Providers",
                 "Settings",
                 "CAllocator",
@@ -303,6 +306,8 @@ let package = Package(
         .testTarget(
             name: "FuzzTests", dependencies: fuzzed + ["TestSupport"], path: "Tests/Fuzz",
             exclude: ["Corpus", "fuzz.py", "main.swift"], swiftSettings: ours),
+        .testTarget(
+            name: "ArchiveTests", dependencies: ["TestSupport", "Archive", "Cryptography"], swiftSettings: ours),
         .testTarget(
             name: "HandlesTests", dependencies: ["TestSupport", "Cryptography", "Handles", "Store", "TNP", "Time"],
             swiftSettings: ours),
@@ -446,7 +451,8 @@ if let chosen = Context.environment["TOCSIN_FUZZ"] {
             linkerSettings: [.unsafeFlags(sanitizers)]))
     // libFuzzer reads every counter after each input, so only the modules that read an input have counters.
     let counted: Set = [
-        "Admission", "Cluster", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress",
+        "Admission", "Archive", "Cluster", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles",
+        "Ingress",
         "KeyHolder", "NodeConfiguration", "Providers", "Redis", "Sender",
         "Settings", "TNP", "Tor",
     ]

@@ -20,7 +20,7 @@ import Time
 /// What is fuzzed. Whatever the input is, a target returns; what it must never do, it checks by preconditions.
 enum Target: String, CaseIterable {
     case frames, ingress, client, http, answers, http2, proxy, tor, control, spool, pairing, endpoint, responses, toml
-    case encodings, engine, processes
+    case encodings, engine, processes, owners, archive
 
     func run(_ input: inout FuzzInput) {
         switch self {
@@ -37,6 +37,8 @@ enum Target: String, CaseIterable {
         case .encodings: compareEncodings(&input)
         case .engine: readEngine(&input)
         case .processes: readProcesses(&input)
+        case .owners: runOwners(&input)
+        case .archive: readArchive(&input)
         case .tor: readTor(&input)
         case .control: SimulatedPeer.shared.serveControl(&input)
         case .http2: SimulatedPeer.shared.serveHTTP2(&input)
@@ -212,7 +214,7 @@ private func runIngress(_ input: inout FuzzInput) {
 }
 
 /// The requests that these bytes of a node end.
-private func finalOutcomes(in output: [UInt8], _ decoder: inout FrameDecoder) -> [UInt32] {
+func finalOutcomes(in output: [UInt8], _ decoder: inout FrameDecoder) -> [UInt32] {
     var requests: [UInt32] = []
     decoder.append(output.span.bytes)
     do {

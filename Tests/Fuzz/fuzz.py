@@ -41,6 +41,8 @@ TARGETS = {
     "engine": ["Wire/Redis/ReplyReader.swift", "Node/Cluster/ClaimCalls.swift", "Node/Cluster/EngineState.swift",
                "Node/Cluster/Member.swift", "Node/Cluster/PrimaryChoice.swift", "Node/Admission/Admission+Cluster.swift"],
     "processes": ["Node/KeyHolder/HolderMessage.swift", "Node/KeyHolder/ResolverMessage.swift", "Node/KeyHolder/SupervisorMessage.swift"],
+    "owners": ["Node/Handles/HandleEntry.swift", "Node/Handles/HandleKeys.swift", "Wire/TNP/HandleRequest.swift"],
+    "archive": ["Node/Archive/ArchiveDecoder.swift"],
     "frames": ["Wire/TNP"],
     "ingress": ["Node/Ingress/TNP/IngressSession.swift"],
     "client": ["Sending/Sender/SenderSession.swift"],
@@ -101,6 +103,15 @@ PROCESSES = [
     b"\0\1", b"\0\2\1", b"\0\3", b"\0\x65\0\0\0\7ioctl", b"\0\x66by signal 9", b"\0\x67with status 1", b"\1\0\0\0\0\0\0\0\1push.example",
     b"\2\0\0\0\0\0\0\0\1\4\x7f\0\0\1", b"\2\0\0\0\0\0\0\0\1\6" + bytes(15) + b"\1\0\0\0\0", b"\2\0\0\0\0\0\0\0\1\0no", b"\2\0\0\0\0\0\0\0\1\1no",
     b'\3{"credential":0,"question":"QUJD"}', b'\3{"copies":{"files":{}},"credentials":[]}',
+]
+# An owner registers a phone, rotates to another, and forgets; a stranger sends each again, and with another byte.
+OWNERS = [
+    b"\x00\x05\x06\x00\x11\x00\x06\x03\x00\x02\x00\x07\x03\x00\x03\x01", b"\x00\x01\x08\x02\x0b\x00\x03\x04\x00\x00\x10\x01\x04\x00\x00\x60\x80",
+    b"\x00\x01\x00\x02\x12\x00\x03\x13\x00\x25\xff\x00\x04\x03\x00\x06\x00\x45\xff\x01\x00\x09",
+]
+ARCHIVES = [
+    b"\0\0\x0dstanding.key" + bytes(7) + b"\3abc\0\0", b"\5\0\x20tor/onion/hs_ed25519_secret_key." + bytes(7) + b"\x02ab\0\0",
+    b"\3\0\x0a../../file" + bytes(8), b"\0\0\x09spool.key" + b"\xff" * 8 + b"abc", b"\0\0\x11import.part/a.txt" + bytes(8), b"\0\1\0" + b"a" * 300,
 ]
 ENCODINGS = [
     b"QUJD", b"QUI=", b"QQ==", b"QR==", b"QUJ=", b"QQ=", b"Q===", b"====", b"+/+/", b"-_-_", b"QU\x80D", b"QU D", b"0f1A", b"0f1", b"0g",
@@ -181,7 +192,7 @@ def seeds(target):
     return {
         "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": [b"\0" + text for text in CONTROLS], "proxy": PROXIES,
         "http2": [b"\0" + text for text in HTTP2], "endpoint": ENDPOINTS, "encodings": ENCODINGS, "engine": [bytes([size]) + reply for reply in ENGINE for size in (0, 7)],
-        "processes": PROCESSES,
+        "processes": PROCESSES, "owners": OWNERS, "archive": ARCHIVES,
         "responses": [bytes([size]) + text for text in RESPONSES for size in (0, 7)],
     }[target]
 

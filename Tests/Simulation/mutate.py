@@ -7,6 +7,7 @@
   Tests/Simulation/mutate.py --list        their names
   Tests/Simulation/mutate.py --attacks ... the same for bugs by which a stranger harms others, with attackers' programs
   Tests/Simulation/mutate.py --cluster ... the same for bugs in what the nodes of a cluster share
+  Tests/Simulation/mutate.py --chain ...   the same for bugs in nodes without credentials
   Tests/Simulation/mutate.py --minutes 3 1 gives up after 3 minutes
 
 Prints a line for each bug, and exits with 1 if one was not found within MINUTES, or if the code without a bug breaks a
@@ -353,9 +354,50 @@ CLUSTER = [
 ]
 
 
+# Bugs in what nodes without credentials do.
+CHAIN = [
+    (
+        "an answer about one device token opens the breaker",
+        "Sources/Node/Providers/Upstream/UpstreamAnswers.swift",
+        "disposition: .deviceThrottled(seconds: 60)),",
+        "disposition: .quotaExceeded),",
+    ),
+    (
+        "an attempt that a lost connection has interrupted is not placed again",
+        "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
+        "                exchanges[handle].place = nil\n                place(handle, submission)\n",
+        "                exchanges[handle].place = nil\n                _ = submission\n",
+    ),
+    (
+        "the hops are not counted",
+        "Sources/Node/Providers/Upstream/UpstreamEnvelopeBuilder.swift",
+        "outgoing.hops = envelope.hops + 1",
+        "outgoing.hops = envelope.hops",
+    ),
+    (
+        "the standby is never used",
+        "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
+        "                hasFailed: exchange.tried.contains(link.id))",
+        "                hasFailed: exchange.tried.contains(link.id) || link !== circuit.links.first)",
+    ),
+    (
+        "GONE of the upstream node is DELIVERED",
+        "Sources/Node/Providers/Upstream/UpstreamAnswers.swift",
+        "Row(kind: .gone, reason: .unregistered, disposition: .gone),",
+        "Row(kind: .gone, reason: .unregistered, disposition: .delivered),",
+    ),
+    (
+        "an attempt without an answer has no end",
+        "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
+        "            deadlines.removeFirst()\n            timeOut(first.handle)\n",
+        "            deadlines.removeFirst()\n",
+    ),
+]
+
+
 def check():
     """Every text must occur once, so that the list stays true when the code changes."""
-    for name, file, old, _ in MUTATIONS + ATTACKS + CLUSTER:
+    for name, file, old, _ in MUTATIONS + ATTACKS + CLUSTER + CHAIN:
         found = (ROOT / file).read_text().count(old)
         if found != 1:
             sys.exit(f"{file} contains the text of '{name}' {found} times, not once: update the list in {__file__}")
@@ -371,13 +413,13 @@ def build(copy):
 
 def main(arguments):
     check()
-    attacks, cluster = "--attacks" in arguments, "--cluster" in arguments
+    attacks, cluster, chain = "--attacks" in arguments, "--cluster" in arguments, "--chain" in arguments
     minutes = MINUTES
     if "--minutes" in arguments:
         place = arguments.index("--minutes")
         minutes = float(arguments[place + 1])
         del arguments[place:place + 2]
-    mutations = ATTACKS if attacks else CLUSTER if cluster else MUTATIONS
+    mutations = ATTACKS if attacks else CLUSTER if cluster else CHAIN if chain else MUTATIONS
     if "--list" in arguments:
         for number, mutation in enumerate(mutations, 1):
             print(f"{number:2} {mutation[0]}")
@@ -400,7 +442,7 @@ def main(arguments):
         if program is None:
             sys.exit(f"{number}: {name}: does not compile: {error}")
         began = time.monotonic()
-        options = ["--attacks"] if attacks else ["--nodes", "3", "--days", "0.1"] if cluster else []
+        options = ["--attacks"] if attacks else ["--nodes", "3", "--days", "0.1"] if cluster else ["--chain", "--days", "0.25"] if chain else []
         if name.startswith("flood:"):
             options += ["--flood"]
         result = subprocess.run(

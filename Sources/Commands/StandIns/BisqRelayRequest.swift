@@ -8,6 +8,8 @@ import TNP
 package struct BisqRelayRequest {
     /// Path and query.
     package let target: String
+    /// The notification's text, which the target carries in hexadecimal.
+    package let text: [UInt8]
 
     /// Builds the request for an envelope.
     /// - Parameter envelope: an envelope of a `pipe` app.
@@ -21,6 +23,7 @@ package struct BisqRelayRequest {
         target =
             "/relay?isAndroid=\(isAndroid)&isProduction=\(envelope.magic == .iOS)&isContentAvailable=\(!isAndroid)"
             + "&snd=\(envelope.sound)&token=\(Hex.encode(address))&msg=\(Hex.encode(text))"
+        self.text = text
     }
 
     /// Returns the complete request, with `Connection: close`.
@@ -35,8 +38,16 @@ package struct BisqRelayRequest {
         on stream: ByteStream, host: String, within time: Duration, _ loop: EventLoop,
         isolation: isolated (any Actor)? = #isolation
     ) async -> [UInt8] {
+        await Self.answer(to: bytes(host: host), on: stream, within: time, loop)
+    }
+
+    /// The same for any request.
+    package static func answer(
+        to request: [UInt8], on stream: ByteStream, within time: Duration, _ loop: EventLoop,
+        isolation: isolated (any Actor)? = #isolation
+    ) async -> [UInt8] {
         let reader = StreamReader(stream)
-        stream.write(bytes(host: host))
+        stream.write(request)
         let timer = Timer(on: loop, after: time) { stream.fail(.timedOut) }
         defer { timer.stop() }
         return await reader.readToEnd()

@@ -14,6 +14,8 @@ package struct SimulatedConfiguration {
     /// Where the node's admin port is, if it has one.
     var admin: String?
     var circuitIDs = false
+    /// The upstream nodes, which are reached without tor, of a node without credentials; empty for one that has them.
+    var upstream: [Endpoint] = []
     /// The lines of `[tor]`.
     var tor = "managed = false"
     var logLevel = "info"
@@ -23,7 +25,7 @@ package struct SimulatedConfiguration {
     /// Creates a configuration.
     package init(
         endpoints: SimulatedServices.Endpoints, state: String = "state", tnp: String, http: String? = nil,
-        admin: String? = nil,
+        admin: String? = nil, upstream: [Endpoint] = [],
         circuitIDs: Bool = false, tor: String = "managed = false", logLevel: String = "info",
         additionalTables: String = ""
     ) {
@@ -33,6 +35,7 @@ package struct SimulatedConfiguration {
         self.http = http
         self.admin = admin
         self.circuitIDs = circuitIDs
+        self.upstream = upstream
         self.tor = tor
         self.logLevel = logLevel
         self.additionalTables = additionalTables
@@ -89,6 +92,15 @@ package struct SimulatedConfiguration {
         name = "bisq"
         format = "pipe"
 
+        \(upstream.isEmpty ? credentials : Self.upstream(upstream))
+
+        \(additionalTables)
+        """
+    }
+
+    /// The tables of a node that delivers itself.
+    private var credentials: String {
+        """
         [app.apns]
         topic = "bisqremote.joachimneumann.com"
         key_file = "apns.p8"
@@ -112,8 +124,15 @@ package struct SimulatedConfiguration {
         [fcm]
         endpoint = "https://\(endpoints.fcm)"
         trust_file = "ca.pem"
+        """
+    }
 
-        \(additionalTables)
+    /// The table of a node that gives all envelopes to one of these nodes.
+    private static func upstream(_ nodes: [Endpoint]) -> String {
+        """
+        [app.upstream]
+        node = [\(nodes.map { "\"\($0)\"" }.joined(separator: ", "))]
+        direct = true
         """
     }
 }

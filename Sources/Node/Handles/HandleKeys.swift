@@ -22,6 +22,15 @@ struct HandleKeys: Sendable, Redacted {
         check = secret.derivedKey(for: "tocsin-handle-check").keyedHash(of: BLAKE2b.hash256([]), count: 16)
     }
 
+    /// The handle that a request is about.
+    /// - Parameter app: the name of the app that a REGISTER names.
+    func handle(of request: HandleRequest, app: String) -> Handle {
+        switch request.action {
+        case .register(_, let owner, let registration): handle(app: app, registration, owner: owner)
+        case .rotate(let handle, _), .forget(let handle): handle
+        }
+    }
+
     /// The handle of a registration: the same one for the same registration (PROTOCOL §11).
     func handle(app: String, _ registration: HandleRequest.Registration, owner: [UInt8]) -> Handle {
         let parts = [Array(app.utf8), Array(registration.magic.rawValue.utf8), Array(registration.phone.bytes), owner]

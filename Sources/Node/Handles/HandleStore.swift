@@ -82,10 +82,7 @@ package final class HandleStore: Sendable {
     /// The handle that a request is about.
     /// - Parameter app: the name of the app that a REGISTER names.
     package func handle(of request: HandleRequest, app: String) -> Handle {
-        switch request.action {
-        case .register(_, let owner, let registration): keys.handle(app: app, registration, owner: owner)
-        case .rotate(let handle, _), .forget(let handle): handle
-        }
+        keys.handle(of: request, app: app)
     }
 
     /// Performs a request of an owner. The change is durable when this returns.

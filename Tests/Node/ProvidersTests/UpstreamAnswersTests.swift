@@ -69,9 +69,17 @@ import Testing
         #expect(UpstreamAnswers.attemptResult(on: .refused(long), isNew: true).retryAfter == 600)
     }
 
-    @Test func `no answer that one sender can cause opens the breaker`() {
+    @Test func `no answer that one sender can cause opens the breaker`() throws {
         for row in UpstreamAnswers.table where row.disposition.lane == .trip {
             #expect([.unknownApp, .platformNotConfigured, .notASite].contains(row.reason))
+        }
+        // What an upstream node says about single device tokens, which strangers may have invented, or single connections.
+        for reason in [
+            .deviceTokenOverRate, .tooManyUnproven, .connectionOverRate, .tooManyInFlight, .providerThrottles,
+            .credentialsRefused, .proofRequired,
+        ] as [Reason] {
+            let row = try #require(UpstreamAnswers.table.first { $0.kind == .retry && $0.reason == reason })
+            #expect(row.disposition.lane == .success, "\(reason)")
         }
         let blocked = UpstreamAnswers.attemptResult(on: .refused(GoAway(code: .abuse)), isNew: true)
         #expect(blocked.disposition.token == .paused && blocked.disposition.lane == .success)

@@ -61,7 +61,7 @@ final class QuotaRun: @unchecked Sendable {
     func run() throws -> QuotaReport {
         try world.start(phones: 4 * Self.phones)
         clients = (0..<Self.connections).map { _ in
-            TocsinClient(TocsinClient.Options(nodes: world.onions), on: world.sendersLoop)
+            TocsinClient(TocsinClient.Options(nodes: world.onions(for: 0)), on: world.sendersLoop)
         }
         phones = world.phones.filter { $0.magic == service.magic }
         let platform = TestBed.device(service.magic).platform

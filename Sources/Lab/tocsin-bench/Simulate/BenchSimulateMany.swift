@@ -18,6 +18,7 @@ struct BenchSimulateMany: AsyncParsableCommand {
               tocsin-bench simulate-many --kept Tests/Simulation/seeds --minutes 0
               tocsin-bench simulate-many --attacks --minutes 20
               tocsin-bench simulate-many --nodes 3 --days 0.25 --minutes 20
+              tocsin-bench simulate-many --chain --days 0.25 --minutes 20
             """)
 
     @Option(help: "The real minutes to run fresh seeds for.")
@@ -26,11 +27,8 @@ struct BenchSimulateMany: AsyncParsableCommand {
     @Flag(help: "Run attackers' programs, tocsin-bench simulate-attack, in place of days of bad weather.")
     var attacks = false
 
-    @Option(help: "The number of nodes: 3 for a cluster; of no meaning with --attacks.")
-    var nodes = 1
-
-    @Flag(help: "Strangers flood the nodes of a cluster: see tocsin-bench simulate.")
-    var flood = false
+    @OptionGroup
+    var options: WorldOptions
 
     @Option(help: "The virtual days of each fresh seed; of no meaning with --attacks.")
     var days = 1.0
@@ -96,7 +94,7 @@ struct BenchSimulateMany: AsyncParsableCommand {
         }
     }
 
-    private var kind: SimulationRun.Kind { attacks ? .attack : .weather(nodes: nodes, flood: flood) }
+    private var kind: SimulationRun.Kind { attacks ? .attack : .weather(options) }
 
     /// Removes the faults or actions that the failure does not need (delta debugging: Zeller and Hildebrandt, "Simplifying and Isolating
     /// Failure-Inducing Input").
@@ -137,7 +135,7 @@ struct BenchSimulateMany: AsyncParsableCommand {
 /// One run of `tocsin-bench simulate` or `simulate-attack`.
 struct SimulationRun: Sendable {
     enum Kind {
-        case weather(nodes: Int, flood: Bool)
+        case weather(WorldOptions)
         case attack
     }
 
@@ -160,10 +158,7 @@ struct SimulationRun: Sendable {
         var arguments: [String]
         switch kind {
         case .attack: arguments = ["simulate-attack"]
-        case .weather(let nodes, let flood):
-            arguments = ["simulate", "--days", "\(days)"]
-            if nodes > 1 { arguments += ["--nodes", "\(nodes)"] }
-            if flood { arguments.append("--flood") }
+        case .weather(let options): arguments = ["simulate", "--days", "\(days)"] + options.arguments
         }
         arguments += ["--seed", "\(seed)"]
         if !skipped.isEmpty { arguments += ["--skip", skipped.sorted().map(String.init).joined(separator: ",")] }

@@ -2,6 +2,7 @@
 
 import EventLoop
 import TNP
+import Time
 import World
 
 /// Reads the frames between senders and the node: on a connection that lives, each SUBMIT gets exactly one final outcome.
@@ -11,7 +12,8 @@ final class ConnectionJudge {
         var node = FrameDecoder(maximumLength: 1 << 20)
         /// The PROXY line, which precedes the first frame.
         var hasPassedLine = false
-        var open: Set<UInt32> = []
+        /// When each submission without an outcome was read.
+        var open: [UInt32: MonotonicTime] = [:]
         /// Whether the sender keeps to the protocol as far as it is known; only then the node owes answers.
         var isSound = true
         /// Whether the node has sent GOAWAY, after which it need not answer.
@@ -19,12 +21,19 @@ final class ConnectionJudge {
     }
 
     private var connections: [Int: Watched] = [:]
+    private let simulation: Simulation
     private let violated: (String) -> Void
 
-    init(violated: @escaping (String) -> Void) { self.violated = violated }
+    init(_ simulation: Simulation, violated: @escaping (String) -> Void) {
+        self.simulation = simulation
+        self.violated = violated
+    }
 
-    /// The number of submissions without an outcome on connections that live.
-    var open: Int { connections.values.reduce(0) { $0 + ($1.isSound && !$1.isLeaving ? $1.open.count : 0) } }
+    /// The number of submissions on connections that live which have had no outcome for this time.
+    func open(for time: Duration) -> Int {
+        connections.values.filter { $0.isSound && !$0.isLeaving }
+            .reduce(0) { $0 + $1.open.values.count { simulation.now - $0 >= time } }
+    }
 
     func observe(_ connection: SimulatedConnection, _ event: SimulatedNetwork.Event) {
         switch event {
@@ -56,7 +65,9 @@ final class ConnectionJudge {
         while let frame = try watched.sender.next() {
             if case .submit(let submission) = try Message(frame) {
                 // A sender that uses a number twice breaks the protocol.
-                if !watched.open.insert(submission.request).inserted { watched.isSound = false }
+                if watched.open.updateValue(simulation.now, forKey: submission.request) != nil {
+                    watched.isSound = false
+                }
             }
         }
     }
@@ -66,7 +77,7 @@ final class ConnectionJudge {
         while let frame = try watched.node.next() {
             switch try Message(frame) {
             case .result(let result) where result.outcome.isFinal:
-                if watched.open.remove(result.request) == nil, watched.isSound {
+                if watched.open.removeValue(forKey: result.request) == nil, watched.isSound {
                     violated("connection \(number): a second final outcome for request \(result.request)")
                 }
             case .goAway: watched.isLeaving = true

@@ -44,17 +44,28 @@ final class DeliveryJudge {
     private var lastReceived: [[UInt8]: MonotonicTime] = [:]
     /// Whether nodes of a cluster may deliver an envelope twice because of what happened at this time.
     var mayRepeat: (ClosedRange<MonotonicTime>) -> Bool = { _ in false }
+    /// When two nodes were each other's upstream; the last time may not have ended.
+    private var loops: [(start: MonotonicTime, end: MonotonicTime?)] = []
     /// The most seconds between the clocks of two nodes.
     var clocksApart: Int64 = 0
-    /// By how many seconds the wall clock of the node is ahead.
-    var clockSkew: Int64 = 0 { willSet { earlierSkews.append((simulation.now, clockSkew)) } }
-    /// The earlier skews, and until when they lasted.
-    private var earlierSkews: [(until: MonotonicTime, skew: Int64)] = []
+    /// By how many seconds the wall clock of each node is ahead, and was before, until when.
+    private var skews: [Int: [(until: MonotonicTime?, skew: Int64)]] = [:]
 
-    /// The most seconds that can have passed since `start` by the wall clock of the node, which may have moved.
+    /// The wall clock of a node has been moved, and is `skew` seconds ahead now.
+    func clockMoved(to skew: Int64, of node: Int) {
+        var known = skews[node] ?? [(nil, 0)]
+        known[known.count - 1].until = simulation.now
+        skews[node] = known + [(nil, skew)]
+    }
+
+    /// The most seconds that can have passed since `start` by the wall clocks of the nodes, which may have moved. Each
+    /// measures its own part of the time.
     private func longestTime(since start: MonotonicTime) -> Int64 {
-        let skews = earlierSkews.filter { $0.until >= start }.map(\.skew) + [clockSkew]
-        return (simulation.now - start).components.seconds + (skews.max() ?? 0) - (skews.min() ?? 0) + clocksApart
+        let moved = skews.values.map { known in
+            let skews = known.filter { $0.until ?? start >= start }.map(\.skew)
+            return (skews.max() ?? 0) - (skews.min() ?? 0)
+        }
+        return (simulation.now - start).components.seconds + moved.reduce(0, +) + clocksApart
     }
     /// The first broken rule.
     private(set) var violation: String?
@@ -109,6 +120,8 @@ final class DeliveryJudge {
             }
         case .rejected:
             record.fate = .refused
+            // Back at a node that has the phone behind a handle, an envelope has not that phone's sender key any more.
+            if [.tooManyHops, .senderKeyMismatch].contains(outcome.reason), wasInLoop(record) { break }
             // After unknown fates, the next pause is as long as all earlier ones together, and up to a quarter longer.
             let age = (simulation.now - record.made).components.seconds
             if outcome.reason != .ttlRanOut || !mayBeDropped(record, within: max(Self.maximumPause, age * 5 / 4)) {
@@ -124,6 +137,30 @@ final class DeliveryJudge {
         note("\(name) abandoned")
         if records[name]?.fate == .pending { records[name]?.fate = .abandoned }
     }
+
+    // MARK: Loops
+
+    /// Two nodes are each other's upstream, or no longer.
+    var isLoop = false {
+        didSet {
+            guard isLoop != oldValue else { return }
+            if isLoop { loops.append((simulation.now, nil)) } else { loops[loops.count - 1].end = simulation.now }
+        }
+    }
+
+    /// Whether an envelope may have been refused because two nodes passed it to each other.
+    private func wasInLoop(_ record: Record) -> Bool {
+        loops.contains { $0.end.map { record.made <= $0 + Self.loopTime } ?? true }
+    }
+
+    /// Whether an envelope may be refused now.
+    func mayBeRefused(_ name: String) -> Bool {
+        guard let record = records[name] else { return false }
+        return !endedTokens.isDisjoint(with: record.deviceTokens) || wasInLoop(record)
+    }
+
+    /// Longer than a node takes to follow its corrected configuration, with what it has sent before.
+    private static let loopTime = Duration.seconds(120)
 
     // MARK: Phones
 
@@ -181,7 +218,9 @@ final class DeliveryJudge {
             case .delivered, .refused, .abandoned: break
             case .pending: violated("\(name) has no outcome")
             case .queued:
-                if record.deliveries == 0, !mayBeDropped(record) { violated("QUEUED \(name), and then lost") }
+                if record.deliveries == 0, !mayBeDropped(record), !wasInLoop(record) {
+                    violated("QUEUED \(name), and then lost")
+                }
             }
         }
     }

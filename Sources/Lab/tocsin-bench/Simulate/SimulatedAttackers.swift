@@ -44,7 +44,7 @@ final class SimulatedAttackers: @unchecked Sendable {
     private func attack(_ event: WeatherEvent) {
         guard running.contains(event.number) else { return }
         connections += 1
-        let onion = world.onions[connections % world.onions.count]
+        let onion = world.nodes[connections % world.nodes.count].attackedOnion
         world.simulation.run(as: world.sendersProcess) {
             _ = Task(executorPreference: world.sendersLoop) { [self] in
                 let loop = world.sendersLoop

@@ -30,7 +30,8 @@ final class SimulatedHandles: @unchecked Sendable {
     }
 
     private let world: SimulatedWorld
-    private let client: TocsinClient
+    /// A client for each node, which prefers that node.
+    private let clients: [TocsinClient]
     private var owners: [Int: Owner] = [:]
     /// For each envelope, the owner of the handle, and the device tokens that the node must not use.
     private var envelopes: [String: (owner: Int, forbidden: Set<[UInt8]>)] = [:]
@@ -44,8 +45,11 @@ final class SimulatedHandles: @unchecked Sendable {
 
     init(_ world: SimulatedWorld) {
         self.world = world
-        client = TocsinClient(
-            TocsinClient.Options(nodes: world.onions, connectTimeout: .seconds(30)), on: world.sendersLoop)
+        clients = world.nodes.indices.map { node in
+            TocsinClient(
+                TocsinClient.Options(nodes: world.onions(for: node), connectTimeout: .seconds(30)),
+                on: world.sendersLoop)
+        }
         var random = world.simulation.random("handles")
         for phone in world.phones where Self.isForHandle(phone.number) {
             func key() -> Ed25519.PrivateKey {
@@ -138,6 +142,7 @@ final class SimulatedHandles: @unchecked Sendable {
     private func isCurrent(_ phone: Int) async -> Bool {
         guard let owner = owners[phone] else { return true }
         let present = world.phones[phone]
+        let client = clients[world.layout.node(ofPhone: phone)]
         guard owner.handle == nil || owner.token != present.deviceToken else { return true }
         let registration = HandleRequest.Registration(
             magic: present.magic, deviceToken: present.deviceToken, senderKeys: [owner.senderKey.publicKey])

@@ -68,6 +68,9 @@ final class SimulatedNode: @unchecked Sendable {
     var httpEndpoint: Endpoint { .tcp(host: "127.0.0.1", port: 8080 + UInt16(index)) }
     var onion: Endpoint { .tcp(host: address.description, port: 7077) }
     var httpOnion: Endpoint { .tcp(host: "node\(suffix).test", port: 80) }
+    /// The same for nodes of which this one is an upstream node, and for attackers, who share circuits.
+    var directOnion: Endpoint { .tcp(host: "node\(suffix).test", port: 7077) }
+    var attackedOnion: Endpoint { .tcp(host: "attacked\(suffix).test", port: 7077) }
 
     // MARK: The process
 

@@ -14,15 +14,16 @@ final class SimulatedSenders: @unchecked Sendable {
 
     private let world: SimulatedWorld
     private let loop: EventLoop
-    private let client: TocsinClient
-    /// In a cluster, a client for each node, which prefers that node: some envelopes go to two nodes at once.
-    private let others: [TocsinClient]
-    /// The client of a site's back end, which rings the phones of its users.
-    private let site: TocsinClient
+    /// A client for each node, which prefers that node.
+    private let clients: [TocsinClient]
+    /// The same of a site's back end, which rings the phones of its users.
+    private let sites: [TocsinClient]
     private let handles: SimulatedHandles
     private let pace: Duration
     private var random: SimulatedRandomNumbers
     private var lastNumber = 0
+    /// The requests over HTTP under way, by phone.
+    private var requests: [Int: Int] = [:]
     private var keys: [Int: Ed25519.PrivateKey] = [:]
     /// Whether new envelopes are made.
     var isActive = true
@@ -44,17 +45,17 @@ final class SimulatedSenders: @unchecked Sendable {
         self.pace = pace
         loop = world.sendersLoop
         random = world.simulation.random("desktops")
-        client = TocsinClient(
-            TocsinClient.Options(nodes: world.onions, connectTimeout: .seconds(30)), on: world.sendersLoop)
-        others = world.onions.indices.dropFirst().map { first in
-            let nodes = Array(world.onions[first...] + world.onions[..<first])
-            return TocsinClient(
-                TocsinClient.Options(nodes: nodes, connectTimeout: .seconds(30)), on: world.sendersLoop)
+        clients = world.nodes.indices.map { node in
+            TocsinClient(
+                TocsinClient.Options(nodes: world.onions(for: node), connectTimeout: .seconds(30)),
+                on: world.sendersLoop)
         }
-        site = TocsinClient(
-            TocsinClient.Options(
-                nodes: world.onions, connectTimeout: .seconds(30), isolatesPhones: false,
-                siteKey: SimulatedWorld.siteKey), on: world.sendersLoop)
+        sites = world.nodes.indices.map { node in
+            TocsinClient(
+                TocsinClient.Options(
+                    nodes: world.onions(for: node), connectTimeout: .seconds(30), isolatesPhones: false,
+                    siteKey: SimulatedWorld.siteKey), on: world.sendersLoop)
+        }
     }
 
     /// Which phones are rung through the site.
@@ -87,27 +88,31 @@ final class SimulatedSenders: @unchecked Sendable {
         // Every third phone's sender does not sign, so it may also use the HTTP API, which has no Web Push.
         let mayUseHTTP =
             index.isMultiple(of: 3) && world.phones[index].magic != .web && !SimulatedHandles.isForHandle(index)
-        if !mustArrive, mayUseHTTP, random.happens(perMille: 300) { return ringByHTTP(index) }
+        if mayUseHTTP, mustArrive || random.happens(perMille: 300) {
+            ringByHTTP(index, mustArrive: mustArrive)
+            if !mustArrive { return }
+        }
         let access = handles.access(to: index)
         let (envelope, name) = nextEnvelope(to: world.phones[index], by: access?.handle, mustArrive: mustArrive)
         let acceptQueued = random.happens(perMille: 700)
         let key = access?.key ?? (index.isMultiple(of: 3) ? nil : key(of: index))
-        let client = Self.isOfSite(index) ? site : client
+        let node = world.layout.node(ofPhone: index)
+        let client = (Self.isOfSite(index) ? sites : clients)[node]
         let returnsWhenQueued = random.happens(perMille: 500)
         world.judge.made(envelope, named: name, for: access.map { _ in handles.tokens(of: index) })
         handles.made(name, for: index)
         waiting += 1
-        let began = world.simulation.now
-        let isBounded =
-            WeatherEvent.boundsWaits(at: world.elapsed)
-            && WeatherEvent.boundsWaits(at: world.elapsed + Self.maximumAllowedWait)
+        let (began, isBounded) = (world.simulation.now, isBounded)
         // Long enough to notice that a sender waits for too long.
         let timeout =
             mustArrive
             ? .seconds(600)
             : random.duration(in: (isBounded ? Self.maximumAllowedWait + .seconds(1) : .seconds(30))...(.seconds(1800)))
-        if !others.isEmpty, !mustArrive, random.happens(perMille: 500) {
-            let other = others[Int(random.next() % UInt64(others.count))]
+        if !mustArrive, let second = world.layout.alternatives(to: node).dropFirst().randomElement(using: &random),
+            random.happens(perMille: 500)
+        {
+            // Two nodes of a cluster get the envelope at once.
+            let other = clients[second]
             _ = Task(executorPreference: loop) { [self] in
                 let outcome = try? await other.submit(
                     envelope, timeout: timeout, acceptQueued: acceptQueued, returnsWhenQueued: returnsWhenQueued,
@@ -139,6 +144,12 @@ final class SimulatedSenders: @unchecked Sendable {
         }
     }
 
+    /// Whether there will be attacks only until an honest sender that begins now has waited for too long.
+    private var isBounded: Bool {
+        WeatherEvent.boundsWaits(at: world.elapsed)
+            && WeatherEvent.boundsWaits(at: world.elapsed + Self.maximumAllowedWait)
+    }
+
     /// A sender has waited for an outcome while there were attacks only.
     private func waited(_ time: Duration, for name: String) {
         longestBoundedWait = max(longestBoundedWait, time)
@@ -147,24 +158,55 @@ final class SimulatedSenders: @unchecked Sendable {
         }
     }
 
-    /// Sends an envelope as Bisq 1 does, which does not send again. With a spool, success means that the node has stored it.
-    private func ringByHTTP(_ index: Int) {
-        let (envelope, name) = nextEnvelope(to: world.phones[index], isPlain: true)
+    /// Sends an envelope as the phone's desktop does over HTTP. With a spool, success means that the node has stored it.
+    private func ringByHTTP(_ index: Int, mustArrive: Bool) {
+        let phone = world.phones[index]
+        let program = DesktopProgram(ofPhone: phone)
+        guard requests[index, default: 0] < program.maximumRequests else {
+            outcomes["HTTP lost in the desktop", default: 0] += 1
+            return
+        }
+        requests[index, default: 0] += 1
+        let (envelope, name) = nextEnvelope(to: phone, isPlain: true)
         world.judge.made(envelope, named: name)
         waiting += 1
+        let (began, isBounded, node) = (world.simulation.now, isBounded, world.layout.node(ofPhone: index))
         _ = Task(executorPreference: loop) { [self] in
-            if let stream = try? await loop.dial(world.nodes[0].httpOnion, timeout: .seconds(30)) {
-                let answer = await BisqRelayRequest(envelope).answer(
-                    on: stream, host: "node.test", within: .seconds(120), loop)
-                stream.close()
-                if BisqRelayRequest.isSuccess(answer) {
-                    world.judge.told(Outcome(.queued), of: name)
-                    outcomes["stored by HTTP", default: 0] += 1
-                }
+            var answer = await send(envelope, named: name, of: program, to: node)
+            if let first = answer, let pause = program.pause(after: first) {
+                await loop.sleep(for: pause)
+                answer = await send(envelope, named: name, of: program, to: node)
             }
+            let isSuccess = answer?.isSuccess(for: program) ?? false
+            if isSuccess { world.judge.told(Outcome(.queued), of: name) }
             world.judge.abandoned(name)
+            outcomes["HTTP \(answer.map { String($0.status) } ?? "none")", default: 0] += 1
+            if isBounded { waited(world.simulation.now - began, for: name) }
+            if !isSuccess, isBounded || mustArrive, !world.judge.mayBeRefused(name) {
+                world.judge.violated(
+                    "\(program) lost \(name), with \(isBounded ? "attacks only" : "no fault left"): "
+                        + (answer.map { "HTTP \($0.status)" } ?? "no answer"))
+            }
+            requests[index, default: 0] -= 1
             waiting -= 1
         }
+    }
+
+    /// - Returns: `nil` if the connection ended before the answer.
+    private func send(
+        _ envelope: Envelope, named name: String, of program: DesktopProgram, to node: Int
+    ) async -> DesktopAnswer? {
+        guard let stream = try? await loop.dial(world.nodes[node].httpOnion, timeout: .seconds(30)) else {
+            return nil
+        }
+        let bytes = await BisqRelayRequest.answer(
+            to: program.request(for: envelope, to: "node.test"), on: stream, within: program.timeout, loop)
+        stream.close()
+        guard let answer = DesktopAnswer(bytes) else { return nil }
+        if let fault = answer.fault(for: program, mayBeRefused: world.judge.mayBeRefused(name)) {
+            world.judge.violated("\(program) got \(fault) for \(name)")
+        }
+        return answer
     }
 
     private func key(of index: Int) -> Ed25519.PrivateKey {

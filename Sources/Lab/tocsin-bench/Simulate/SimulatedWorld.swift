@@ -32,6 +32,7 @@ final class SimulatedWorld: @unchecked Sendable {
     private let servicesLoop: EventLoop
     let sendersProcess: SimulatedProcess
     let sendersLoop: EventLoop
+    let layout: NodeLayout
     let nodes: [SimulatedNode]
     /// What the nodes of a cluster share; `nil` for a node alone.
     let cluster: SimulatedCluster?
@@ -41,8 +42,6 @@ final class SimulatedWorld: @unchecked Sendable {
     private(set) var phones: [SimulatedPhone] = []
     private let start: MonotonicTime
 
-    /// The names by which senders reach the nodes.
-    let onions: [Endpoint]
     /// Where the nodes listen for senders.
     let endpointsForSenders: [Endpoint]
     /// The onion of a node alone, which signatures of owners and sites name.
@@ -84,18 +83,17 @@ final class SimulatedWorld: @unchecked Sendable {
         device_tokens = 20000
         """
 
-    /// - Parameter nodes: more than one for a cluster.
-    init(seed: UInt64, directory: String, nodes count: Int = 1) throws {
+    init(seed: UInt64, directory: String, layout: NodeLayout = .single) throws {
         self.directory = directory
+        self.layout = layout
         simulation = Simulation(seed: seed)
         start = simulation.now
-        let nodes = (0..<count).map { [simulation] in SimulatedNode($0, of: simulation, in: directory) }
+        let nodes = layout.upstreams.indices.map { [simulation] in SimulatedNode($0, of: simulation, in: directory) }
         self.nodes = nodes
-        cluster = count > 1 ? try SimulatedCluster(nodes, in: directory) : nil
-        onions = nodes.map(\.onion)
+        cluster = if case .cluster = layout { try SimulatedCluster(nodes, in: directory) } else { nil }
         endpointsForSenders = nodes.flatMap { [$0.endpoint, $0.httpEndpoint] }
         judge = DeliveryJudge(simulation)
-        connections = ConnectionJudge { [judge] in judge.violated($0) }
+        connections = ConnectionJudge(simulation) { [judge] in judge.violated($0) }
         serviceJudge = ServiceJudge(simulation) { [judge] in judge.violated($0) }
         if let cluster {
             judge.mayRepeat = { cluster.mayRepeat(in: $0) }
@@ -111,9 +109,16 @@ final class SimulatedWorld: @unchecked Sendable {
         // The simulated network has no ALPN.
         options.webPushProtocols = .http2
         services = SimulatedServices(options, on: servicesLoop)
-        for (onion, endpoint) in nodes.flatMap({ [($0.onion, $0.endpoint), ($0.httpOnion, $0.httpEndpoint)] }) {
-            simulation.network.forwards[onion] = (endpoint, { TorCircuit(number: UInt32($0.number)).proxyLine })
-            simulation.network.conditions[endpoint] = Self.torConditions
+        for node in nodes {
+            for (onion, endpoint) in [
+                (node.onion, node.endpoint), (node.directOnion, node.endpoint), (node.httpOnion, node.httpEndpoint),
+            ] {
+                simulation.network.forwards[onion] = (endpoint, { TorCircuit(number: UInt32($0.number)).proxyLine })
+                simulation.network.conditions[endpoint] = Self.torConditions
+            }
+            simulation.network.forwards[node.attackedOnion] = (
+                node.endpoint, { TorCircuit(number: Self.attackersCircuit(ofConnection: $0.number)).proxyLine }
+            )
         }
         // The push server's name, as in device tokens.
         simulation.network.forwards[.tcp(host: "localhost", port: Self.ports.webPush)] =
@@ -135,10 +140,27 @@ final class SimulatedWorld: @unchecked Sendable {
     /// Sees all events of the network.
     var trace: ((SimulatedConnection, SimulatedNetwork.Event) -> Void)?
 
+    /// The circuit of an attacker's connection: he opens more on each than `limits.connections_per_circuit`.
+    private static func attackersCircuit(ofConnection number: Int) -> UInt32 { 1 << 30 + UInt32(number / 12) }
+
     /// What connections through tor are like.
     static let torConditions = SimulatedNetwork.Conditions(latency: .milliseconds(80)...(.milliseconds(600)))
     /// What connections to Apple and Google are like.
     static let serviceConditions = SimulatedNetwork.Conditions(latency: .milliseconds(5)...(.milliseconds(60)))
+
+    /// The onions that a sender uses which prefers a node; that node's first.
+    func onions(for node: Int) -> [Endpoint] { layout.alternatives(to: node).map { nodes[$0].onion } }
+
+    /// The nodes of which a node is a sender now.
+    private func upstreams(of node: Int) -> [Int] {
+        judge.isLoop && node == NodeLayout.loop.node ? [NodeLayout.loop.upstream] : layout.upstreams[node]
+    }
+
+    /// An operator makes two nodes each other's upstream, or corrects it.
+    func setLoop(_ exists: Bool) {
+        judge.isLoop = exists
+        nodes[NodeLayout.loop.node].reload()
+    }
 
     /// The time since the start.
     var elapsed: Duration { simulation.now - start }
@@ -219,6 +241,7 @@ final class SimulatedWorld: @unchecked Sendable {
         node.configurationText = { [self, unowned node] in
             SimulatedConfiguration(
                 endpoints: endpoints, state: node.state, tnp: "\(node.endpoint)", http: "\(node.httpEndpoint)",
+                upstream: upstreams(of: node.index).map { nodes[$0].directOnion },
                 circuitIDs: true, tor: "managed = false\nonion_directory = \"\(node.onionDirectory)\"",
                 logLevel: logLevel, additionalTables: additionalTables + (cluster?.table(for: node) ?? "")
             ).text
@@ -229,18 +252,20 @@ final class SimulatedWorld: @unchecked Sendable {
                 if level >= self.level { logged(cluster == nil ? line : "\(node.machine): \(line)") }
             }
         }
+        // What a node without credentials sends again, the one with them recognises.
+        let hasCredentials = layout.upstreams[node.index].isEmpty
         node.starting = { [self, unowned node] in
-            serviceJudge.nodeStarted(clockSkew: node.clockSkew)
+            if hasCredentials { serviceJudge.nodeStarted(clockSkew: node.clockSkew) }
             cluster?.started(node)
         }
         node.ended = { [self, unowned node] flush, isGraceful in
-            judge.nodeEnded(flush: flush)
+            if hasCredentials { judge.nodeEnded(flush: flush) }
             cluster?.ended(node)
             if !isGraceful { nodeEnded?() }
         }
         node.clockMoved = { [self, unowned node] in
-            judge.clockSkew = node.clockSkew / 1000
-            serviceJudge.clockMoved()
+            judge.clockMoved(to: node.clockSkew / 1000, of: node.index)
+            if hasCredentials { serviceJudge.clockMoved() }
         }
         node.violated = { [judge] in judge.violated($0) }
     }

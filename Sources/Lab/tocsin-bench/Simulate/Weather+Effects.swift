@@ -63,6 +63,7 @@ final class WeatherStation {
         case .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica,
             .stoppedNode:
             world.cluster?.begin(event, node)
+        case .loop: world.setLoop(true)
         case .clockStep: node.moveClock(by: Self.step(event))
         case .clockExcursion: node.moveClock(by: Self.excursion(event))
         case .hangingDisk: node.disk.hangsUntil = simulation.now + event.length
@@ -81,6 +82,7 @@ final class WeatherStation {
         case .serviceClock: world.changeServices { await $0.moveClock(by: -Self.serviceStep(event)) }
         case .engineSlow, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica:
             world.cluster?.end(event, node(of: event))
+        case .loop: world.setLoop(has(.loop))
         case .clockStep: node(of: event).moveClock(by: -Self.step(event))
         case .clockExcursion: node(of: event).moveClock(by: -Self.excursion(event))
         case .unknownTokens, .brokenFrames, .silentConnections, .manyConnections: attackers.end(event)

@@ -23,9 +23,12 @@ struct WeatherEvent: CustomStringConvertible {
         case unknownTokens, brokenFrames, silentConnections, manyConnections
         // The engine of a cluster, and the network between it, its nodes, and Apple and Google.
         case engineKill, engineSlow, engineLoss, cutFromEngine, cutOneWay, cutFromServices, cutReplica, stoppedNode
+        // The configuration of a chain: two nodes are each other's upstream.
+        case loop
 
-        /// The kinds that befall a node alone.
-        static let ofNode = allCases.filter { !ofEngine.contains($0) }
+        /// The kinds that befall nodes in a chain, and a node alone.
+        static let ofChain = allCases.filter { !ofEngine.contains($0) }
+        static let ofNode = ofChain.filter { $0 != .loop }
         private static let ofEngine: [Kind] = [
             .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica,
             .stoppedNode,

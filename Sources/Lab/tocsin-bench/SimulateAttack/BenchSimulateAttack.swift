@@ -111,7 +111,7 @@ final class AttackSimulation: @unchecked Sendable {
     private func makeUsers() -> (known: [HonestUser], late: [HonestUser]) {
         let site = TocsinClient(
             TocsinClient.Options(
-                nodes: world.onions, connectTimeout: .seconds(20), isolatesPhones: false,
+                nodes: world.onions(for: 0), connectTimeout: .seconds(20), isolatesPhones: false,
                 siteKey: SimulatedWorld.siteKey), on: world.sendersLoop)
         siteClient = site
         // The platforms of the phones follow each other: iOS, android, iOSDev, web.

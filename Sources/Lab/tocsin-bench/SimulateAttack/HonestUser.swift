@@ -64,7 +64,7 @@ final class HonestUser: @unchecked Sendable {
         self.client =
             client
             ?? TocsinClient(
-                TocsinClient.Options(nodes: world.onions, connectTimeout: .seconds(20)), on: world.sendersLoop
+                TocsinClient.Options(nodes: world.onions(for: 0), connectTimeout: .seconds(20)), on: world.sendersLoop
             )
         self.hasRung = hasRung
         self.harmed = harmed

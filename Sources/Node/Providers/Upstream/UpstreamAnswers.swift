@@ -30,7 +30,7 @@ package enum UpstreamAnswers {
             failureSource: .provider, token: .paused)
     }
 
-    /// The upstream node has no room, or this node sends too fast.
+    /// The upstream node has no room.
     private static let busy = Disposition(
         kind: .retry, reason: .nodeBusy, defaultRetryAfter: standardPause, retry: .later(minimum: 1),
         failureSource: .provider, lane: .failure)
@@ -72,16 +72,18 @@ package enum UpstreamAnswers {
             disposition: Disposition(kind: .rejected, reason: .tooManyHops, failureSource: .nodeOperator)),
         Row(kind: .retry, reason: .deviceTokenOverRate, disposition: paused(.deviceTokenOverRate)),
         Row(kind: .retry, reason: .tooManyUnproven, disposition: paused(.tooManyUnproven)),
-        // 201 is about this node's circuit, not about the sender's.
-        Row(kind: .retry, reason: .connectionOverRate, disposition: busy),
+        // Both are about this node's connection, not about the sender's. Device tokens have connections of their own, so
+        // the others go on.
+        Row(kind: .retry, reason: .connectionOverRate, disposition: busy.with(\.lane, .success)),
+        Row(kind: .retry, reason: .tooManyInFlight, disposition: busy.with(\.lane, .success)),
         Row(kind: .retry, reason: .nodeBusy, disposition: busy),
-        Row(kind: .retry, reason: .tooManyInFlight, disposition: busy),
         // The work exceeds what this node does for an envelope; a sender could not do it either.
         Row(kind: .retry, reason: .proofRequired, disposition: tooMuchWork),
         Row(kind: .retry, reason: .proofWrong, disposition: tooMuchWork),
         Row(kind: .retry, reason: .providerUnreachable, disposition: unavailable),
-        // It does not say whether Apple or Google throttle the device or the node.
-        Row(kind: .retry, reason: .providerThrottles, disposition: .quotaExceeded),
+        // Also for each device token that the upstream node has paused, e.g. one that a stranger has invented. Should
+        // Apple or Google throttle the upstream node, then its own breaker holds back what this node sends.
+        Row(kind: .retry, reason: .providerThrottles, disposition: .deviceThrottled(seconds: 60)),
         // The upstream node's credentials, or a device token that a sender has invented to provoke this answer: it must
         // not open the breaker.
         Row(

@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import TocsinNode
+@testable import Archive
 
 /// `tocsin state export` and `import`, on files.
 @Suite(.tags(.sockets)) struct StateArchiveTests {

@@ -24,7 +24,6 @@ package enum StateArchive {
 
     private static let tor = "tor"
     private static let spool = "spool."
-    private static let maximumPathLength = 255
     private static let part = "import.part"
 
     // MARK: Export
@@ -179,17 +178,14 @@ package enum StateArchive {
         var summary = Summary()
         do throws(Failure) {
             var source = Source(input, try Source.reader(input, passphrase))
-            while let path = try source.path() {
-                guard isAllowed(path) else { throw Failure(description: "the archive has an unexpected file") }
+            while case .file(let path, let size) = try source.next() {
                 progress(path)
-                let size = try source.number(UInt64.self)
                 let isWanted = hasSpool || !path.hasPrefix(spool)
                 let file = isWanted ? try create("\(draft)/\(path)") : -1
                 defer { if file >= 0 { close(file) } }
                 var left = size
-                while left > 0 {
-                    let bytes = try source.read(atMost: Int(min(left, UInt64(SealedStream.maximumChunk))))
-                    if isWanted { try write(bytes, to: file, of: "\(state)/\(path)") }
+                while left > 0, case .content(let bytes) = try source.next() {
+                    if isWanted { try write(Array(bytes), to: file, of: "\(state)/\(path)") }
                     left -= UInt64(bytes.count)
                 }
                 guard isWanted else { continue }
@@ -208,7 +204,7 @@ package enum StateArchive {
     }
 
     /// Whether the path is one that ``export(_:_:to:passphrase:progress:)`` writes.
-    private static func isAllowed(_ path: String) -> Bool {
+    static func isAllowed(_ path: String) -> Bool {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         let isPlain = parts.allSatisfy { part in
             !part.isEmpty && part.first != "."
@@ -217,7 +213,7 @@ package enum StateArchive {
                     return character.isASCII && (character.isLetter || character.isNumber || "._-".contains(character))
                 }
         }
-        guard isPlain, path.utf8.count <= maximumPathLength else { return false }
+        guard isPlain else { return false }
         if parts.count == 1 { return isPart(path) && path != part && path != tor }
         let isOnion = parts[0] == tor && (parts[1] == "onion" || parts[1].hasPrefix("onion-"))
         return isOnion && (parts.count == 3 || (parts.count == 4 && parts[2] == "authorized_clients"))
@@ -368,7 +364,7 @@ package enum StateArchive {
     private struct Source: ~Copyable {
         private let input: Int32
         private var reader: SealedStream.Reader
-        private var buffer: ArraySlice<UInt8> = []
+        private var decoder = ArchiveDecoder()
         private var isAtEnd = false
 
         private static let damaged = Failure(
@@ -421,38 +417,30 @@ package enum StateArchive {
             guard sealed.count == count else { throw Self.short }
             do {
                 let (chunk, isLast) = try reader.open(sealed)
-                (buffer, isAtEnd) = (chunk[...], isLast)
+                isAtEnd = isLast
+                decoder.append(chunk)
             } catch {
                 throw Self.damaged
             }
         }
 
-        /// Reads at least one byte.
-        mutating func read(atMost count: Int) throws(Failure) -> [UInt8] {
-            while buffer.isEmpty { try fill() }
-            defer { buffer = buffer.dropFirst(count) }
-            return Array(buffer.prefix(count))
-        }
-
-        private mutating func read(exactly count: Int) throws(Failure) -> [UInt8] {
-            var bytes: [UInt8] = []
-            while bytes.count < count { bytes += try read(atMost: count - bytes.count) }
-            return bytes
-        }
-
-        mutating func number<Number: FixedWidthInteger>(_: Number.Type) throws(Failure) -> Number {
-            try read(exactly: MemoryLayout<Number>.size).reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }
-        }
-
-        /// The path of the next file; `nil` after the last one.
-        mutating func path() throws(Failure) -> String? {
-            let length = try number(UInt16.self)
-            return length == 0 ? nil : String(decoding: try read(exactly: Int(length)), as: UTF8.self)
+        /// What the archive says next.
+        mutating func next() throws(Failure) -> ArchiveDecoder.Event {
+            do {
+                while true {
+                    if let event = try decoder.next() { return event }
+                    try fill()
+                }
+            } catch let failure as Failure {
+                throw failure
+            } catch {
+                throw Failure(description: "the archive has an unexpected file")
+            }
         }
 
         /// Checks that nothing follows.
         func finish() throws(Failure) {
-            guard isAtEnd, buffer.isEmpty else { throw Self.damaged }
+            guard isAtEnd, decoder.isEmpty else { throw Self.damaged }
         }
     }
 }

@@ -71,6 +71,18 @@ package final class StreamReader: ByteStreamHandler {
         return buffer
     }
 
+    /// Sends a request, and reads until the peer ends the connection or the time is over.
+    package static func answer(
+        to request: [UInt8], on stream: ByteStream, limit: Int = 65_536, within time: Duration, _ loop: EventLoop,
+        isolation: isolated (any Actor)? = #isolation
+    ) async -> [UInt8] {
+        let reader = StreamReader(stream, limit: limit)
+        stream.write(request)
+        let timer = Timer(on: loop, after: time) { stream.fail(.timedOut) }
+        defer { timer.stop() }
+        return await reader.readToEnd()
+    }
+
     private func more(since seen: UInt, isolation: isolated (any Actor)? = #isolation) async throws(StreamError) {
         if let ended { throw ended }
         if buffer.count >= limit { throw .tooLong }

@@ -38,19 +38,7 @@ package struct BisqRelayRequest {
         on stream: ByteStream, host: String, within time: Duration, _ loop: EventLoop,
         isolation: isolated (any Actor)? = #isolation
     ) async -> [UInt8] {
-        await Self.answer(to: bytes(host: host), on: stream, within: time, loop)
-    }
-
-    /// The same for any request.
-    package static func answer(
-        to request: [UInt8], on stream: ByteStream, within time: Duration, _ loop: EventLoop,
-        isolation: isolated (any Actor)? = #isolation
-    ) async -> [UInt8] {
-        let reader = StreamReader(stream)
-        stream.write(request)
-        let timer = Timer(on: loop, after: time) { stream.fail(.timedOut) }
-        defer { timer.stop() }
-        return await reader.readToEnd()
+        await StreamReader.answer(to: bytes(host: host), on: stream, within: time, loop)
     }
 
     /// Whether Bisq 1 would accept the answer: it checks only the status and the body `success`.

@@ -74,11 +74,13 @@ struct Tocsin: AsyncParsableCommand {
               tocsin check --online                check configuration, credentials and connectivity
               tocsin demo                          try it on this machine, without account or internet access
               tocsin run --config tocsin.toml      run the node
+              tocsin status                        what the running node does
               tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
             """,
         version: Version.current,
         subcommands: [
-            InitCommand.self, CheckCommand.self, RunCommand.self, OnionCommand.self, KeysCommand.self, SendCommand.self,
+            InitCommand.self, CheckCommand.self, RunCommand.self, StatusCommand.self, OnionCommand.self,
+            KeysCommand.self, SendCommand.self,
             PairCommand.self, RegisterCommand.self, RotateCommand.self, ForgetCommand.self, UnbindCommand.self,
             SiteCommand.self, StateCommand.self, SimulateCommand.self, DemoCommand.self, SupervisorCommand.self,
             ResolverCommand.self, KeyHolderCommand.self,

@@ -99,6 +99,7 @@ enum DashboardFiles {
         #attemptResult p, #attemptResult ul { margin: .2rem 0 0; }
         #attemptResult ul { padding-left: 1.2rem; }
         #attemptResult.good { border-left-color: var(--good); }
+        #attemptResult.untried { border-left-color: var(--quiet); }
         #attemptResult.warning { border-left-color: var(--warning); }
         #attemptResult.bad { border-left-color: var(--bad); }
         .mark {
@@ -106,7 +107,7 @@ enum DashboardFiles {
           stroke-linecap: round; stroke-linejoin: round;
         }
         .good > .mark { color: var(--good); } .warning > .mark { color: var(--warning); }
-        .bad > .mark { color: var(--bad); }
+        .bad > .mark { color: var(--bad); } .untried > .mark { color: var(--quiet); }
 
         #flow { padding: 0; background: none; border: 0; }
         #flow ol { display: flex; flex-wrap: wrap; gap: 1.6rem; margin: 0; padding: 0; list-style: none; }

@@ -74,6 +74,7 @@ struct DashboardPage {
         let marks: HTML =
             switch health.grade {
             case .good: #"<path d="M5 12.5l4.5 4.5L19 7.5"/>"#
+            case .untried: #"<path d="M6 12h12"/>"#
             case .warning: #"<path d="M12 5v9M12 18v.5"/>"#
             case .bad: #"<path d="M6.5 6.5l11 11M17.5 6.5l-11 11"/>"#
             }
@@ -140,25 +141,30 @@ struct DashboardPage {
     }
 
     private var routes: HTML {
+        let conditions = RouteConditions(snapshot.routes, at: snapshot.now)
         let rows = snapshot.routes.map { route -> [HTML] in
-            let grade =
-                switch route.breaker {
-                case "closed": "good"
-                case "open": "bad"
-                default: "warning"
+            var state: HTML =
+                switch conditions.condition(of: route.name) {
+                case .untried: "not tried yet"
+                case .working: Self.sign("good", "working")
+                case .shut where route.breaker == "closed": Self.sign("bad", "not tried; its credential does not work")
+                case .shut: Self.sign("bad", Format.breaker(route.breaker))
                 }
-            var state = Self.sign(grade, Format.breaker(route.breaker))
+            if let shut = route.record.shut { state += "<br>\(shut.answer), since \(Format.time(shut.since))" }
             if route.isSurge { state += "<br>\(Self.sign("warning", "surge of token refusals"))" }
             let answers = route.answers.prefix(5).map { "\($0.reason): \(Format.count($0.count))" }
             return [
-                "\(route.name)", state, "\(Format.count(route.inFlight))", "\(Format.count(route.waiting))",
+                "\(route.name)", state,
+                "\(route.record.lastDelivery.map { "\(Format.span(snapshot.now - $0)) ago" } ?? "–")",
+                "\(Format.count(route.inFlight))", "\(Format.count(route.waiting))",
                 Self.seconds(route.p50), Self.seconds(route.p99), "\(answers.joined(separator: ", "))",
             ]
         }
         let table = Self.table(
             "Each app on each platform; latency of the last hour, answers since the start",
             [
-                .head("Route"), .text("Circuit breaker"), .figure("In flight"), .figure("Queued"), .figure("p50"),
+                .head("Route"), .text("State"), .text("Last delivery"), .figure("In flight"), .figure("Queued"),
+                .figure("p50"),
                 .figure("p99"), .text("Answers"),
             ], rows)
         return Self.card("routes", "Push services", table, "wide")

@@ -6,7 +6,7 @@ import Settings
 /// The overall health of the node: a grade, a summary and the reasons.
 struct Health: Equatable {
     enum Grade: String, CaseIterable {
-        case good, warning, bad
+        case good, untried, warning, bad
     }
 
     /// A credential that expires within this number of seconds is a concern.
@@ -18,26 +18,34 @@ struct Health: Equatable {
     let reasons: [String]
 
     init(_ snapshot: NodeSnapshot) {
-        let concerns = Self.concerns(snapshot)
-        reasons = snapshot.notReady + concerns
+        let conditions = RouteConditions(snapshot.routes, at: snapshot.now)
+        let (failed, concerns) = (conditions.failed, Self.concerns(snapshot, conditions))
+        let untried = conditions.untried
+        let notes = untried.isEmpty || conditions.isUntried ? [] : ["not tried yet: \(untried.joined(separator: ", "))"]
+        reasons = snapshot.notReady + concerns + notes
         if !snapshot.notReady.isEmpty {
             (grade, summary) = (.bad, "The node is not ready")
+        } else if !failed.isEmpty {
+            let answers = Set(failed.compactMap(\.record.shut?.answer)).sorted().joined(separator: ", ")
+            (grade, summary) = (
+                .bad, "Nothing is delivered on \(failed.map(\.name).joined(separator: ", ")): \(answers)"
+            )
         } else if !concerns.isEmpty {
             let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
             (grade, summary) = (
                 .warning,
                 hasDelivered ? "The node delivers notifications, with warnings" : "The node is ready, with warnings"
             )
+        } else if conditions.isUntried {
+            (grade, summary) = (.untried, "The node is ready; nothing was sent yet")
         } else {
-            (grade, summary) = (.good, "Everything works")
+            (grade, summary) = (.good, untried.isEmpty ? "Everything works" : "Everything works that was tried")
         }
     }
 
-    private static func concerns(_ snapshot: NodeSnapshot) -> [String] {
+    private static func concerns(_ snapshot: NodeSnapshot, _ conditions: RouteConditions) -> [String] {
         var concerns: [String] = []
-        for route in snapshot.routes where route.breaker != "closed" {
-            concerns.append("circuit breaker of \(route.name) is \(Format.breaker(route.breaker))")
-        }
+        for route in snapshot.routes where route.breaker != "closed" { concerns.append(conditions.cause(of: route)) }
         for route in snapshot.routes where route.isSurge {
             concerns.append("surge of token refusals on \(route.name): check the environment and the topic")
         }

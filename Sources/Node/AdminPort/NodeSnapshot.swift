@@ -16,6 +16,14 @@ package struct NodeSnapshot: Sendable {
     package struct RouteState: Sendable {
         /// The name, e.g. `bisq/iOS`.
         package let name: String
+        /// The name of the app.
+        package var app = ""
+        /// Routes with the same text share a credential.
+        package var credential = ""
+        /// What the route has done.
+        package var record = RouteRecord()
+        /// Seconds until an open circuit breaker lets a notification through; `nil` if it is closed.
+        package var nextProbe: Int64?
         /// The state of the circuit breaker: `closed`, `open` or `half-open`.
         package var breaker = "closed"
         /// Whether there is a surge of token refusals, which points to a wrong environment or topic.
@@ -261,6 +269,11 @@ package struct NodeSnapshot: Sendable {
 extension NodeSnapshot {
     /// A snapshot without data.
     package init(now: Int64) { self.now = now }
+
+    /// Why these routes make a node not ready; empty if they do not.
+    package static func reasonsNotReady(_ routes: [RouteState], at now: Int64) -> [String] {
+        RouteConditions(routes, at: now).reasonsNotReady
+    }
 }
 
 extension NodeSnapshot.RouteState {

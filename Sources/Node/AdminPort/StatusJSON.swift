@@ -16,14 +16,14 @@ enum StatusJSON {
         let (connections, effort) = (snapshot.connections, snapshot.effort)
         let object: JSONObject = [
             "now": snapshot.now, "version": snapshot.version, "uptime_seconds": snapshot.uptime,
-            "ready": snapshot.notReady.isEmpty, "reasons": snapshot.notReady,
+            "ready": snapshot.notReady.isEmpty, "reasons": snapshot.notReady, "health": health(snapshot),
             "connections": ["tnp": connections.tnp, "http": connections.http] as JSONObject,
             "circuits": snapshot.circuits, "in_flight": snapshot.inFlight, "spool": snapshot.spool.map(spool),
             "handles": snapshot.handles,
             "puzzle_effort": ["all": effort.all, "unproven": effort.unproven] as JSONObject,
             "hour": snapshot.hour.map(bucket), "day": snapshot.day.map(bucket),
             "refusals": snapshot.refusals.map(refusal), "latencies": snapshot.latencies.map(latency),
-            "routes": snapshot.routes.map(route), "credentials": snapshot.credentials.map(credential),
+            "routes": routes(snapshot), "credentials": snapshot.credentials.map(credential),
             "upstreams": snapshot.upstreams.map(upstream),
             "cluster": snapshot.cluster.map(cluster), "canary": snapshot.canary.map(canary),
             "tor": snapshot.tor.map(tor),
@@ -51,9 +51,21 @@ enum StatusJSON {
         ["stage": latency.stage, "p50_seconds": latency.p50, "p90_seconds": latency.p90, "p99_seconds": latency.p99]
     }
 
-    private static func route(_ route: NodeSnapshot.RouteState) -> JSONObject {
+    private static func health(_ snapshot: NodeSnapshot) -> JSONObject {
+        let health = Health(snapshot)
+        return ["grade": health.grade.rawValue, "summary": health.summary, "reasons": health.reasons]
+    }
+
+    private static func routes(_ snapshot: NodeSnapshot) -> [JSONObject] {
+        let conditions = RouteConditions(snapshot.routes, at: snapshot.now)
+        return snapshot.routes.map { route($0, conditions.condition(of: $0.name)) }
+    }
+
+    private static func route(_ route: NodeSnapshot.RouteState, _ condition: RouteCondition) -> JSONObject {
         [
-            "name": route.name, "breaker": route.breaker, "token_refusal_surge": route.isSurge,
+            "name": route.name, "state": condition.rawValue, "last_delivery": route.record.lastDelivery,
+            "shut_since": route.record.shut?.since, "shut_after": route.record.shut?.answer,
+            "next_probe_seconds": route.nextProbe, "breaker": route.breaker, "token_refusal_surge": route.isSurge,
             // The name of an earlier release.
             "refusal_wave": route.isSurge, "in_flight": route.inFlight,
             "waiting": route.waiting, "answers": JSONObject(members: route.answers.map { ($0.reason, $0.count) }),

@@ -12,6 +12,8 @@ package struct DispatchStatistics: Sendable {
         package let route: Route
         /// The state of the lane's breaker; `closed` if one of several is.
         package let breaker: Breaker.State
+        /// The time until an open breaker lets an envelope through; `nil` if it is closed.
+        package let nextProbe: Duration?
         /// Whether a surge of token refusals is active.
         package let hasTokenRefusalSurge: Bool
         /// Number of envelopes of this lane in memory.
@@ -25,6 +27,7 @@ package struct DispatchStatistics: Sendable {
         func joined(_ other: Lane) -> Lane {
             Lane(
                 route: route, breaker: other.breaker == .closed ? .closed : breaker,
+                nextProbe: other.breaker == .closed ? nil : nextProbe,
                 hasTokenRefusalSurge: hasTokenRefusalSurge || other.hasTokenRefusalSurge,
                 inFlight: inFlight + other.inFlight, waiting: waiting + other.waiting,
                 oldest: max(oldest, other.oldest))
@@ -49,7 +52,9 @@ extension DeliveryCore {
         for number in lanes.numbers {
             guard let lane = lanes[number] else { continue }
             let state = DispatchStatistics.Lane(
-                route: lanes.routes[number], breaker: lane.breaker.state, hasTokenRefusalSurge: lane.surge.isActive,
+                route: lanes.routes[number], breaker: lane.breaker.state,
+                nextProbe: lane.breaker.state == .closed ? nil : max(.zero, lane.breaker.openUntil - now),
+                hasTokenRefusalSurge: lane.surge.isActive,
                 inFlight: lanes.inMemory[number], waiting: lane.queue.count, oldest: maximumWait(at: lane, now))
             states[state.route] = states[state.route]?.joined(state) ?? state
         }

@@ -94,6 +94,9 @@ package enum Format {
         return "\(two(second / 3600)):\(two(second / 60 % 60))"
     }
 
+    /// A moment, from Unix time in seconds: `2026-01-31 14:03 UTC`
+    package static func time(_ time: Int64) -> String { "\(date(time)) \(clock(time)) UTC" }
+
     /// The time of day with seconds, from Unix time in seconds: `14:03:59`
     package static func clockWithSeconds(_ time: Int64) -> String { "\(clock(time)):\(two(secondOfDay(time) % 60))" }
 

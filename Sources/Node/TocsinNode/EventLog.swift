@@ -245,6 +245,14 @@ final class EventLog {
         }
     }
 
+    /// An hour has ended.
+    func hour(_ totals: NodeTotals) {
+        let metadata = totals.metadata
+        logger.notice(
+            metadata.isEmpty ? "in the last hour, nobody submitted a notification" : "notifications of the last hour",
+            metadata: Logger.Metadata(uniqueKeysWithValues: metadata.map { ($0, "\($1)") }))
+    }
+
     func expiry(of certificate: ProviderWorkshop.Certificate, _ nearness: ExpiryWarnings.Nearness) {
         logger.log(
             level: nearness >= .day ? .error : .warning,

@@ -54,6 +54,8 @@ final class NodeMetrics {
         let surge: Gauge
         let depth: Gauge
         let oldest: Gauge
+        /// What the dashboard says of the route.
+        var record = RouteRecord()
 
         /// - Parameter provider: the labels of the route's push service.
         init(_ route: Route, _ provider: [String], _ registry: PrometheusRegistry) {
@@ -173,7 +175,9 @@ final class NodeMetrics {
         case .unprovenTokenRefused, .spoolShortage: break
         // One of many push servers: see the statistics.
         case .breaker(let route, _, _) where route.magic.service.hasLanePerServer: break
-        case .breaker(let route, let state, _): show(state, of: route)
+        case .breaker(let route, let state, let answer):
+            show(state, of: route)
+            metrics(of: route).record.breakerChanged(isClosed: state == .closed, after: answer, at: UnixTime.now)
         case .tokenRefusalSurge(let route, let isActive): metrics(of: route).surge.set(isActive ? 1 : 0)
         case .spoolRefused: spoolFailures.increment()
         case .spoolUnreadable(let count): set(.spoolUnreadable, count)
@@ -187,7 +191,13 @@ final class NodeMetrics {
         record(attempt.waited, in: .queue)
         record(attempt.took, in: .provider)
         metrics.duration.record(attempt.took)
+        if result.disposition.lane == .success {
+            metrics.record.answered(isDelivered: result.outcome.kind == .delivered, at: UnixTime.now)
+        }
     }
+
+    /// What a route has done.
+    func record(of route: Route) -> RouteRecord { metrics(of: route).record }
 
     private func answerCounter(_ answer: String, of route: Route) -> Counter {
         metrics(of: route).answers.value(answer) { registry.counter(.providerResults, provider(of: route) + [$0]) }
@@ -310,6 +320,16 @@ final class NodeMetrics {
 
     private var refusalsByReason: [Reason: Int] {
         refusals.reduce(into: [:]) { $0[$1.key.reason, default: 0] += $1.value.count }
+    }
+
+    /// What became of notifications and submissions since the start.
+    var totals: NodeTotals {
+        var totals = NodeTotals()
+        for (key, counter) in envelopes.all where counter.count > 0 {
+            totals.outcomes["\(key.route)", default: [:]][key.kind.name, default: 0] += Int(counter.count)
+        }
+        for (reason, count) in refusalsByReason { totals.refusals[reason.name] = count }
+        return totals
     }
 
     /// Rejections at admission by reason: in about the last hour, and since the start.

@@ -62,9 +62,7 @@ extension NodeParts: AdminServer.Source {
         if let holder = isolation?.holder, holder.credentials == nil {
             reasons.append("the process with the keys of Apple and Google is lost: see the log")
         }
-        if statistics.lanes.allSatisfy({ $0.breaker != .closed }) {
-            reasons.append("no push service works for any app: see the routes, and the log for their answers")
-        }
+        reasons += NodeSnapshot.reasonsNotReady(statistics.lanes.map(state), at: UnixTime.now)
         if let shortage = statistics.shortage { reasons.append("the spool takes no more envelopes: \(shortage.text)") }
         if let status = onions.status, !status.isReachable {
             reasons.append("the onion cannot be reached" + (status.problem.map { ": \($0)" } ?? " yet"))
@@ -87,6 +85,12 @@ extension NodeParts: AdminServer.Source {
     private func state(of lane: DispatchStatistics.Lane) -> NodeSnapshot.RouteState {
         let latency = metrics.recentLatency(of: lane.route)
         var state = NodeSnapshot.RouteState(name: lane.route.description)
+        state.app = lane.route.app
+        // A credential serves all environments of a push service.
+        let isRelayed = metrics.relayed.contains(lane.route)
+        state.credential = isRelayed ? state.name : "\(lane.route.app)/\(lane.route.magic.service.name)"
+        state.record = metrics.record(of: lane.route)
+        state.nextProbe = lane.nextProbe?.components.seconds
         state.breaker = lane.breaker.rawValue
         state.isSurge = lane.hasTokenRefusalSurge
         state.inFlight = lane.inFlight

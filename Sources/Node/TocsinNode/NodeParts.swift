@@ -125,6 +125,7 @@ final class NodeParts: DispatchObserver {
             endpoints, isolationWatch, onions,
             UnbindRequests(in: configuration.state, intakeState, cluster: cluster, on: disk, log: log), cluster,
             GaugeRefresh(metrics, of: dispatch, connections, providers, cluster), canary, expiry,
+            HourlyReport(metrics, log: log),
         ]
         components = all.compactMap(\.self)
     }

@@ -168,12 +168,16 @@ private func skeleton(_ page: String) -> [String] {
     }
 
     @Test(arguments: [
-        ("closed", "closed: working"), ("open", "open: no requests"), ("half-open", "half-open: probing"),
+        ("closed", "not tried yet"), ("open", "</svg>&nbsp;open: no requests</span>"),
+        ("half-open", "</svg>&nbsp;half-open: probing</span>"),
     ])
     func `the page spells out the state of a breaker`(_ state: String, _ text: String) {
         var snapshot = NodeSnapshot.sample()
         snapshot.routes[0].breaker = state
-        #expect(page(snapshot).contains("</svg>&nbsp;\(text)</span>"))
+        #expect(page(snapshot).contains(text))
+        snapshot.routes[0].record.answered(isDelivered: true, at: snapshot.now - 120)
+        #expect(page(snapshot).contains("</svg>&nbsp;working</span>") == (state == "closed"))
+        #expect(page(snapshot).contains("2 minutes ago"))
     }
 
     @Test func `the page says so if there is no data yet`() {
@@ -220,8 +224,9 @@ private func skeleton(_ page: String) -> [String] {
     }
 
     @Test func `each problem by itself is a warning`() {
-        let route = NodeSnapshot.RouteState(
+        var route = NodeSnapshot.RouteState(
             name: "a/iOS", breaker: "closed", isSurge: false, inFlight: 0, waiting: 0, answers: [], p50: nil, p99: nil)
+        route.record.answered(isDelivered: true, at: 0)
         var stopped = route
         stopped.breaker = "open"
         var surge = route
@@ -336,7 +341,8 @@ private func skeleton(_ page: String) -> [String] {
         let object = try object(StatusJSON.status(.sample("w\"\\\n")))
         #expect(
             object.keys.sorted() == [
-                "alarms", "canary", "circuits", "cluster", "connections", "credentials", "day", "handles", "hour",
+                "alarms", "canary", "circuits", "cluster", "connections", "credentials", "day", "handles", "health",
+                "hour",
                 "in_flight",
                 "latencies", "now", "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor",
                 "upstreams", "uptime_seconds", "version",
@@ -348,8 +354,8 @@ private func skeleton(_ page: String) -> [String] {
         #expect(names("latencies") == ["p50_seconds", "p90_seconds", "p99_seconds", "stage"])
         #expect(
             names("routes") == [
-                "answers", "breaker", "in_flight", "name", "p50_seconds", "p99_seconds", "refusal_wave",
-                "token_refusal_surge", "waiting",
+                "answers", "breaker", "in_flight", "last_delivery", "name", "next_probe_seconds", "p50_seconds",
+                "p99_seconds", "refusal_wave", "shut_after", "shut_since", "state", "token_refusal_surge", "waiting",
             ])
         #expect(names("credentials") == ["app", "expires", "file", "kind"])
         #expect(names("tor") == ["address", "bootstrap_percent", "onions", "published", "restarts", "warning"])

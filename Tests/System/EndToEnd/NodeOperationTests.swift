@@ -45,6 +45,56 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `the status says what users get`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let text = stage.configuration(endpoints).replacing("[listen]", with: "[listen]\nadmin = \"unix:admin.sock\"")
+            // Its lanes are those of many servers.
+            .replacing("[app.web]\n\(SimulatedConfiguration.webPush(at: endpoints.webPush))", with: "")
+        try await stage.startNode(text)
+        func status(_ option: String...) async throws -> (isSuccess: Bool, text: String) {
+            try await ChildProcess.output(
+                of: Program.path, ["status", "--config", "\(stage.directory)/tocsin.toml"] + option)
+        }
+        let untried = try await status()
+        #expect(untried.isSuccess && untried.text.hasPrefix("untried: "), "\(untried.text)")
+
+        let (apple, google) = (await stage.phone(.iOS), await stage.phone(.android))
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: google)).kind == .delivered)
+        let delivered = try await status()
+        #expect(delivered.isSuccess && delivered.text.hasPrefix("good: Everything works that was tried"))
+        #expect(delivered.text.contains("bisq/android  working, last delivery "), "\(delivered.text)")
+
+        // Apple and Google refuse the credentials; nobody has ever used Apple's other environment.
+        try await stage.services.set(Self.refusing(403, "InvalidProviderToken"), on: .apnsProduction)
+        try await stage.services.set(Self.refusing(403, "PERMISSION_DENIED"), on: .fcm)
+        for phone in [apple, google] {
+            let outcome = try? await client.submit(
+                try stage.envelope(for: phone), timeout: .seconds(2), returnsWhenQueued: false)
+            #expect(outcome?.kind != .delivered)
+        }
+        let shut = try await status()
+        #expect(!shut.isSuccess && shut.text.hasPrefix("bad: The node is not ready"), "\(shut.text)")
+        #expect(shut.text.contains("bisq/iOS is shut after the answer InvalidProviderToken since "))
+        #expect(shut.text.contains("bisq/iOSDev   not tried; its credential does not work on another route"))
+        let json = try await status("--json")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(json.text.utf8)) as? [String: Any])
+        #expect(object["ready"] as? Bool == false)
+        await client.close()
+        _ = await stage.stopNode()
+        let stopped = try await status()
+        #expect(!stopped.isSuccess && stopped.text.contains("no node answers at listen.admin"))
+        await stage.end()
+    }
+
+    /// Answers every request like this.
+    private static func refusing(_ status: Int, _ reason: String) -> Faults {
+        var faults = Faults()
+        faults.errors = [Faults.ErrorAnswer(perMille: 1000, status: status, reason: reason)]
+        return faults
+    }
+
     @Test func `the canary rings the operator's phone, and tells when it cannot`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()

@@ -199,7 +199,7 @@ final class SimulatedSenders: @unchecked Sendable {
         guard let stream = try? await loop.dial(world.nodes[node].httpOnion, timeout: .seconds(30)) else {
             return nil
         }
-        let bytes = await BisqRelayRequest.answer(
+        let bytes = await StreamReader.answer(
             to: program.request(for: envelope, to: "node.test"), on: stream, within: program.timeout, loop)
         stream.close()
         guard let answer = DesktopAnswer(bytes) else { return nil }

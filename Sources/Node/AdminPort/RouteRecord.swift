@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Settings
+
+/// What a route has done since its provider serves it. Times are Unix times in seconds.
+package struct RouteRecord: Sendable, Equatable {
+    /// Since when a route is shut: its circuit breaker lets nothing but probes through.
+    package struct Shut: Sendable, Equatable {
+        package let since: Int64
+        /// The answer that opened the breaker, or that the last probe got.
+        package fileprivate(set) var answer: String
+    }
+
+    /// When the push service last answered as it does if the credential is right; `nil` if it never has.
+    package private(set) var lastAnswer: Int64?
+    /// When the push service last accepted a notification; `nil` if it never has.
+    package private(set) var lastDelivery: Int64?
+    /// `nil` if the route is not shut.
+    package private(set) var shut: Shut?
+
+    package init() {}
+
+    /// The push service has answered, and neither its answer nor its silence is a failure of the route.
+    package mutating func answered(isDelivered: Bool, at now: Int64) {
+        lastAnswer = now
+        if isDelivered { lastDelivery = now }
+    }
+
+    /// The circuit breaker has changed its state, or a probe has ended, after this answer.
+    package mutating func breakerChanged(isClosed: Bool, after answer: String, at now: Int64) {
+        if isClosed {
+            shut = nil
+        } else if shut == nil {
+            shut = Shut(since: now, answer: answer)
+        } else {
+            shut?.answer = answer
+        }
+    }
+}
+
+/// What is known of a route.
+enum RouteCondition: String {
+    /// Nothing was sent yet.
+    case untried
+    /// The push service answers.
+    case working
+    /// The circuit breaker is open, or that of the other environment, which the same credential serves, and this route was
+    /// never tried.
+    case shut
+}
+
+/// What the routes of a node say together.
+struct RouteConditions {
+    private let routes: [(state: NodeSnapshot.RouteState, condition: RouteCondition)]
+    private let now: Int64
+
+    /// A route that has delivered within this number of seconds is missed if it is shut.
+    private static let day: Int64 = 86_400
+    /// How many seconds a route may be shut before that is an incident.
+    private static let grace: Int64 = 60
+
+    init(_ routes: [NodeSnapshot.RouteState], at now: Int64) {
+        self.now = now
+        let shut = Set(routes.filter { $0.breaker != "closed" }.map(\.credential))
+        self.routes = routes.map { route in
+            let condition: RouteCondition =
+                if route.breaker != "closed" {
+                    .shut
+                } else if route.record.lastAnswer != nil {
+                    .working
+                } else {
+                    shut.contains(route.credential) ? .shut : .untried
+                }
+            return (route, condition)
+        }
+    }
+
+    func condition(of name: String) -> RouteCondition {
+        routes.first { $0.state.name == name }?.condition ?? .untried
+    }
+
+    /// The names of the routes of which nothing is known.
+    var untried: [String] { routes.filter { $0.condition == .untried }.map(\.state.name) }
+    /// Whether nothing was sent on any route.
+    var isUntried: Bool { !routes.isEmpty && routes.allSatisfy { $0.condition == .untried } }
+
+    /// The routes that users miss: they delivered in the last day, and have been shut for a while.
+    var failed: [NodeSnapshot.RouteState] {
+        routes.filter { $0.condition == .shut }.map(\.state).filter { route in
+            guard let last = route.record.lastDelivery, let shut = route.record.shut else { return false }
+            return now - last < Self.day && now - shut.since >= Self.grace
+        }
+    }
+
+    /// Why the node is not ready: for each app that no route serves.
+    var reasonsNotReady: [String] {
+        var apps: [String] = []
+        for (route, _) in routes where !apps.contains(route.app) { apps.append(route.app) }
+        let failed = failed
+        return apps.compactMap { app in
+            let own = routes.filter { $0.state.app == app }
+            let isServed =
+                failed.contains { $0.app == app }
+                // Nobody knows whether an untried route works, while users miss another one.
+                ? own.contains { $0.condition == .working } : own.contains { $0.condition != .shut }
+            guard !isServed else { return nil }
+            let causes = own.filter { $0.state.breaker != "closed" }.map { cause(of: $0.state) }
+            return "no push service works for \(app): \(causes.joined(separator: "; "))"
+        }
+    }
+
+    /// Why a route is shut, since when, and when it is tried again.
+    func cause(of route: NodeSnapshot.RouteState) -> String {
+        let answer = route.record.shut.map { " after the answer \($0.answer)" } ?? ""
+        let since =
+            route.record.shut.map { " since \(Format.time($0.since)), \(Format.span(now - $0.since))" } ?? ""
+        let next =
+            switch route.nextProbe {
+            case nil: ""
+            case let seconds? where seconds > 0: ", next attempt in \(Format.span(seconds))"
+            default: ", next attempt with the next notification"
+            }
+        return "\(route.name) is shut\(answer)\(since)\(next)"
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AdminPort
+import Logging
+import Time
+
+/// Logs once an hour what became of notifications, so that the log alone answers whether the node worked last night.
+final class HourlyReport: NodeComponent {
+    private let metrics: NodeMetrics
+    private let log: EventLog
+    private var last = NodeTotals()
+    private var next: Int64
+
+    private static let interval: Int64 = 3600
+
+    init(_ metrics: NodeMetrics, log: EventLog) {
+        self.metrics = metrics
+        self.log = log
+        next = Self.end(of: UnixTime.now)
+    }
+
+    /// The end of the hour to which a time belongs.
+    private static func end(of now: Int64) -> Int64 { (now / interval + 1) * interval }
+
+    func secondPassed() {
+        let now = UnixTime.now
+        // A clock that was set back must not silence the report for longer than an hour.
+        if next - now > Self.interval { next = Self.end(of: now) }
+        guard now >= next else { return }
+        next = Self.end(of: now)
+        let totals = metrics.totals
+        log.hour(totals.since(last))
+        last = totals
+    }
+}
+
+/// How many notifications had which outcome, and how many submissions were refused.
+struct NodeTotals: Equatable {
+    /// By route and outcome.
+    var outcomes: [String: [String: Int]] = [:]
+    /// By reason.
+    var refusals: [String: Int] = [:]
+
+    /// What has been added since.
+    func since(_ earlier: NodeTotals) -> NodeTotals {
+        var added = NodeTotals()
+        for (route, counts) in outcomes {
+            let difference = Self.difference(counts, earlier.outcomes[route] ?? [:])
+            if !difference.isEmpty { added.outcomes[route] = difference }
+        }
+        added.refusals = Self.difference(refusals, earlier.refusals)
+        return added
+    }
+
+    private static func difference(_ counts: [String: Int], _ earlier: [String: Int]) -> [String: Int] {
+        var added: [String: Int] = [:]
+        for (name, count) in counts {
+            // A route that was served anew counts from 0.
+            let before = earlier[name].map { $0 <= count ? $0 : 0 } ?? 0
+            if count > before { added[name] = count - before }
+        }
+        return added
+    }
+
+    /// The text for each key of a log line: `bisq/iOS`: `delivered 174, rejected 2`
+    var metadata: [String: String] {
+        var texts = outcomes.mapValues(Self.text)
+        if !refusals.isEmpty { texts["refused"] = Self.text(refusals) }
+        return texts
+    }
+
+    private static func text(_ counts: [String: Int]) -> String {
+        counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.key) \($0.value)" }.joined(
+            separator: ", ")
+    }
+}

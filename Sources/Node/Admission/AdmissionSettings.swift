@@ -59,8 +59,10 @@ package struct AdmissionSettings: Sendable, Equatable {
     package init() {}
 
     /// Reads the settings of admission in `[limits]`, and `[puzzle]` and `[senders]`.
+    /// - Parameter hasHTTP: whether the node serves the desktops of today, which cannot sign: a stranger who signs must not
+    ///   bind their users' phones.
     /// - Throws: `ConfigurationError`.
-    package init(_ limits: TableReader, of root: TableReader) throws {
+    package init(_ limits: TableReader, of root: TableReader, hasHTTP: Bool) throws {
         device = try limits.rate("device", default: device, "Submissions to one device token")
         circuit = try limits.rate(
             "circuit", default: circuit,
@@ -107,8 +109,8 @@ package struct AdmissionSettings: Sendable, Equatable {
 
         let table = try root.table("senders", "Sender keys, which sign submissions and bind device tokens.")
         senders = try table.choice(
-            "mode", default: senders,
-            "`off`: signatures are ignored. `optional`: trust on first use, the first key that reaches a phone is bound to it. `required`: the same, and unsigned submissions are rejected"
+            "mode", default: hasHTTP ? .off : senders,
+            "`off`: signatures are ignored. `optional`: trust on first use, the first key that reaches a phone is bound to it. `required`: the same, and unsigned submissions are rejected. With `listen.http`, the default is `off`"
         )
         senderForgetDays = try table.integer(
             "forget_days", in: 1...3650, default: senderForgetDays,

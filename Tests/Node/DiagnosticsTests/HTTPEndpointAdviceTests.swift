@@ -22,11 +22,11 @@ import Testing
 
     @Test func `an enabled HTTP endpoint gets advice on the spool and on sender keys`() throws {
         let http = "[listen]\nhttp = \"127.0.0.1:7080\"\n"
-        #expect(try keys(http) == ["spool.enabled", "senders.mode"])
-        #expect(try keys(http + "[spool]\nenabled = true\n") == ["senders.mode"])
-        #expect(try keys(http + "[senders]\nmode = \"off\"\n") == ["spool.enabled"])
+        #expect(try keys(http) == ["spool.enabled"])
+        #expect(try keys(http + "[spool]\nenabled = true\n").isEmpty)
+        #expect(try keys(http + "[senders]\nmode = \"optional\"\n") == ["spool.enabled", "senders.mode"])
         #expect(try keys(http + "[senders]\nmode = \"required\"\n") == ["spool.enabled", "senders.mode"])
-        #expect(try keys(http + "[spool]\nenabled = true\n[senders]\nmode = \"off\"\n").isEmpty)
+        #expect(try keys(http + "[spool]\nenabled = true\n[senders]\nmode = \"optional\"\n") == ["senders.mode"])
         #expect(try keys("").isEmpty)
     }
 }

@@ -56,7 +56,10 @@ actor Stage {
             key_id = "\(SimulatedServices.keyID)"
             team_id = "\(SimulatedServices.teamID)"
             """
+        // Without it, the HTTP endpoint would turn sender keys off.
+        let senders = "\(gates)\(limits)\(more)".contains("[senders]") ? "" : "[senders]\nmode = \"optional\""
         return """
+            \(senders)
             [node]
             log = "trace"
             [listen]

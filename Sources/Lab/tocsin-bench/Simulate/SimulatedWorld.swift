@@ -72,6 +72,8 @@ final class SimulatedWorld: @unchecked Sendable {
         [spool]
         enabled = true
         max_envelopes = 5000
+        [senders]
+        mode = "optional"
         [puzzle]
         effort = 16
         max_effort = 4096

@@ -246,11 +246,12 @@ extension DeliveryCore {
     }
 
     /// Whether the phone's handle may have got another device token at another node of the cluster, which this node could
-    /// not ask. GONE would end a pairing that works. What is stored keeps its device token, so that asking again would be of
-    /// no use.
+    /// not ask when it looked the handle up, or later. GONE would end a pairing that works. What is stored keeps its device
+    /// token, so that asking again would be of no use.
     private func mayBeOutdated(_ pending: PendingEnvelope) -> Bool {
-        guard case .held(generation: nil) = pending.claim, pending.custody.row == nil else { return false }
-        return pending.custody.envelope?.handle != nil
+        guard pending.custody.row == nil, pending.custody.envelope?.handle != nil else { return false }
+        if case .held(generation: nil) = pending.claim { return true }
+        return pending.origin.isLookedUpAlone
     }
 
     /// Ends the envelope, or waits for the next attempt or begins it.

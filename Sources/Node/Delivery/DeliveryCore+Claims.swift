@@ -98,8 +98,10 @@ extension DeliveryCore {
         switch result {
         case .granted(let isProven, let isAlone):
             if let isProven {
+                let isLookedUpAlone = pending.origin.isLookedUpAlone
                 pending.origin = Origin(
                     circuit: pending.origin.circuit, effort: pending.origin.effort, isProven: isProven)
+                pending.origin.isLookedUpAlone = isLookedUpAlone
             }
             pending.claim = .held(generation: isAlone ? nil : lease.generation)
             // The engine may have lost it since this node shared it.

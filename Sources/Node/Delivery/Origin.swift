@@ -11,6 +11,9 @@ package struct Origin: Sendable {
     package let effort: UInt32
     /// Whether a push service has accepted the device token before.
     package let isProven: Bool
+    /// Whether the device token is that of a handle which this node has looked up alone: another node of the cluster may
+    /// know a newer one.
+    package var isLookedUpAlone = false
 
     package init(circuit: CircuitID, effort: UInt32 = 0, isProven: Bool = false) {
         self.circuit = circuit

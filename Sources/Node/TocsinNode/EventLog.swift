@@ -245,11 +245,11 @@ final class EventLog {
         }
     }
 
-    /// An hour has ended.
-    func hour(_ totals: NodeTotals) {
+    /// What became of notifications in the last minutes.
+    func report(_ totals: NodeTotals, minutes: Int) {
         let metadata = totals.metadata
         logger.notice(
-            metadata.isEmpty ? "in the last hour, nobody submitted a notification" : "notifications of the last hour",
+            "\(metadata.isEmpty ? "no notifications in" : "notifications of") the last \(Format.count(minutes, "minute"))",
             metadata: Logger.Metadata(uniqueKeysWithValues: metadata.map { ($0, "\($1)") }))
     }
 

@@ -14,8 +14,8 @@ final class HandleKeeper: @unchecked Sendable {
 
     /// What a lookup has found.
     enum Found {
-        /// What stands behind the handle.
-        case entry(HandleEntry)
+        /// What stands behind the handle, and whether the other nodes of the cluster could not be asked.
+        case entry(HandleEntry, isAlone: Bool)
         /// The node does not know the handle, or its owner has ended it.
         case unknown
         /// The store could not be read, or too many callers wait for it.
@@ -83,7 +83,8 @@ final class HandleKeeper: @unchecked Sendable {
             let found: Found
             do {
                 found =
-                    try await self.entry(of: handle, limits, isInUse: isInUse, at: now).map { .entry($0) } ?? .unknown
+                    try await self.entry(of: handle, limits, isInUse: isInUse, at: now).map { .entry($0, isAlone: $1) }
+                    ?? .unknown
             } catch {
                 found = .refused(self.failed(error))
             }
@@ -99,7 +100,7 @@ final class HandleKeeper: @unchecked Sendable {
     func isRepeated(_ request: HandleRequest, app: String, at now: Int64, _ result: @escaping (Bool?) -> Void) {
         find(store.handle(of: request, app: app), at: now) { found in
             switch found {
-            case .entry(let entry): result(entry.record.lastRequest == request.hash)
+            case .entry(let entry, _): result(entry.record.lastRequest == request.hash)
             case .unknown: result(false)
             case .refused: result(nil)
             }
@@ -134,11 +135,10 @@ final class HandleKeeper: @unchecked Sendable {
 
     private func entry(
         of handle: Handle, _ limits: HandleStore.Limits, isInUse: Bool, at now: Int64
-    ) async throws -> HandleEntry? {
-        if let newer = try await takeNewer(handle, limits) {
-            return newer.entry.isUsable(limits, isInUse: isInUse, at: now) ? newer.entry : nil
-        }
-        return try await store.find(handle, limits, isInUse: isInUse, at: now)
+    ) async throws -> (HandleEntry, isAlone: Bool)? {
+        let (newer, isAlone) = try await takeNewer(handle, limits)
+        if let newer { return newer.entry.isUsable(limits, isInUse: isInUse, at: now) ? (newer.entry, false) : nil }
+        return try await store.find(handle, limits, isInUse: isInUse, at: now).map { ($0, isAlone) }
     }
 
     private func answer(
@@ -152,7 +152,7 @@ final class HandleKeeper: @unchecked Sendable {
         }
         let handle = store.handle(of: request, app: app)
         var answer = HandleStore.Answer(Self.full)
-        if try await takeNewer(handle, limits)?.isSaved ?? true {
+        if try await takeNewer(handle, limits).newer?.isSaved ?? true {
             answer = try await store.perform(request, app: app, limits, at: now)
         }
         if answer.handle != nil {
@@ -172,11 +172,14 @@ final class HandleKeeper: @unchecked Sendable {
     /// Takes over what another node knows about a handle, if that is newer.
     private func takeNewer(
         _ handle: Handle, _ limits: HandleStore.Limits
-    ) async throws -> (entry: HandleEntry, isSaved: Bool)? {
-        guard let sharing else { return nil }
+    ) async throws -> (newer: (entry: HandleEntry, isSaved: Bool)?, isAlone: Bool) {
+        guard let sharing else { return (nil, false) }
         let own = try await store.sealed(handle)
-        guard case .newer(let other) = await sharing.exchange(store.name(of: handle), own, limits) else { return nil }
-        return try await store.merge(other, of: handle, limits)
+        switch await sharing.exchange(store.name(of: handle), own, limits) {
+        case .newer(let other): return (try await store.merge(other, of: handle, limits), false)
+        case .same: return (nil, false)
+        case .unavailable: return (nil, true)
+        }
     }
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)

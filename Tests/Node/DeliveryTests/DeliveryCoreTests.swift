@@ -152,6 +152,16 @@ import Testing
             model.answer(.gone, goneSince: 7)
             #expect(model.kind(of: submission) == (isAlone && isByHandle ? .retry : .gone))
         }
+        // The engine did not answer when the handle was looked up, and then it did.
+        for isByHandle in [true, false] {
+            let model = makeModel(usesClaims: true)
+            var origin = Origin(circuit: .tor(1))
+            origin.isLookedUpAlone = true
+            let submission = try model.submit(Draft(isByHandle: isByHandle), from: origin)
+            model.answerClaim(.granted(isProven: true))
+            model.answer(.gone, goneSince: 7)
+            #expect(model.kind(of: submission) == (isByHandle ? .retry : .gone))
+        }
         // A stored envelope would ask about the same device token again and again.
         let model = makeModel(usesClaims: true)
         try model.openSpool()

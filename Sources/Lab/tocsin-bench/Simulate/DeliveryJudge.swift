@@ -15,6 +15,7 @@ final class DeliveryJudge {
         let device: Magic
         /// The device tokens that the node may use for it: of an envelope by handle, there may be two.
         let deviceTokens: Set<[UInt8]>
+        let mayBeStored: Bool
         /// The seconds after which nobody needs to deliver it.
         let ttl: Int64
         let made: MonotonicTime
@@ -90,14 +91,18 @@ final class DeliveryJudge {
     // MARK: Senders
 
     /// A sender has made an envelope.
-    /// - Parameter deviceTokens: those that the node may use, if the sender names a handle.
-    func made(_ envelope: Envelope, named name: String, for deviceTokens: Set<[UInt8]>? = nil) {
+    /// - Parameters:
+    ///   - deviceTokens: those that the node may use, if the sender names a handle.
+    ///   - mayBeStored: whether the sender lets the node store it.
+    func made(
+        _ envelope: Envelope, named name: String, for deviceTokens: Set<[UInt8]>? = nil, mayBeStored: Bool = true
+    ) {
         let collapseID = envelope.collapseID.map { String(decoding: $0, as: UTF8.self) } ?? "-"
         let address = envelope.handle?.bytes ?? Array(envelope.deviceToken)
         let deviceToken = envelope.handle == nil ? String(decoding: address.prefix(8), as: UTF8.self) : "a handle"
         note("\(name) made for \(envelope.magic) \(deviceToken)…, ttl \(envelope.ttl), collapse id \(collapseID)")
         records[name] = Record(
-            device: envelope.magic, deviceTokens: deviceTokens ?? [address],
+            device: envelope.magic, deviceTokens: deviceTokens ?? [address], mayBeStored: mayBeStored,
             ttl: Int64(envelope.ttl), made: simulation.now,
             replacementKey: envelope.collapseID.map { address + $0 })
     }
@@ -113,7 +118,7 @@ final class DeliveryJudge {
         case .queued: if record.fate == .pending { record.fate = .queued }
         case .gone:
             // What a node has stored while it decided alone stays with the device token that it knew (Docs/cluster.md).
-            let isOutdated = record.fate == .queued && mayRepeat(record.made...simulation.now)
+            let isOutdated = record.mayBeStored && mayRepeat(record.made...simulation.now)
             record.fate = .refused
             if endedTokens.isDisjoint(with: record.deviceTokens), outcome.reason != .unknownHandle, !isOutdated {
                 violated("GONE \(name) for a phone that has kept its device token")

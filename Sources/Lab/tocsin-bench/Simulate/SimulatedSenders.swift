@@ -99,7 +99,8 @@ final class SimulatedSenders: @unchecked Sendable {
         let node = world.layout.node(ofPhone: index)
         let client = (Self.isOfSite(index) ? sites : clients)[node]
         let returnsWhenQueued = random.happens(perMille: 500)
-        world.judge.made(envelope, named: name, for: access.map { _ in handles.tokens(of: index) })
+        world.judge.made(
+            envelope, named: name, for: access.map { _ in handles.tokens(of: index) }, mayBeStored: acceptQueued)
         handles.made(name, for: index)
         waiting += 1
         let (began, isBounded) = (world.simulation.now, isBounded)

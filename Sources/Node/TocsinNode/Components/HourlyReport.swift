@@ -10,6 +10,8 @@ final class HourlyReport: NodeComponent {
     private let log: EventLog
     private var last = NodeTotals()
     private var next: Int64
+    /// When the last report was made, or the node started.
+    private var since = MonotonicTime.now
 
     private static let interval: Int64 = 3600
 
@@ -29,8 +31,8 @@ final class HourlyReport: NodeComponent {
         guard now >= next else { return }
         next = Self.end(of: now)
         let totals = metrics.totals
-        log.hour(totals.since(last))
-        last = totals
+        log.report(totals.since(last), minutes: Int((MonotonicTime.now - since).components.seconds / 60))
+        (last, since) = (totals, MonotonicTime.now)
     }
 }
 

@@ -25,7 +25,8 @@ extension Intake {
             // A sender that has left sends the submission again.
             guard !connection.isClosed, let circuit = connection.circuit else { return }
             switch found {
-            case .entry(let entry): admit(submission, entry, under: rules, from: connection, on: circuit)
+            case .entry(let entry, let isAlone):
+                admit(submission, entry, isAlone, under: rules, from: connection, on: circuit)
             case .unknown:
                 // HTTP circuits are not charged: today's desktops ignore GONE.
                 let isCharged = connection.senderProtocol == .tnp
@@ -39,7 +40,7 @@ extension Intake {
     }
 
     private func admit(
-        _ submission: SubmissionByHandle, _ entry: HandleEntry, under rules: IngressSession.Rules,
+        _ submission: SubmissionByHandle, _ entry: HandleEntry, _ isAlone: Bool, under rules: IngressSession.Rules,
         from connection: any SenderConnection, on circuit: CircuitID
     ) {
         let start = loop.now
@@ -59,7 +60,7 @@ extension Intake {
         let sender = HandleSender(
             handle: submission.handle,
             access: HandleAccess(owner: entry.record.owner, senderKeys: registration.senderKeys),
-            isSaved: entry.isKnownToBeUsed(at: shared.reading.unix),
+            isLookedUpAlone: isAlone, isSaved: entry.isKnownToBeUsed(at: shared.reading.unix),
             confirming: entry.state == .unconfirmed
                 ? HandleBounds.Owner(
                     token: shared.admission.name(of: registration, app: entry.record.app), key: entry.record.owner)

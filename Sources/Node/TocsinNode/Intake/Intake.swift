@@ -87,9 +87,10 @@ final class Intake {
             let isFault = outcome.reason == .tooLarge && connection.senderProtocol == .tnp
             throw Refusal(outcome, goAway: isFault ? shared.admission.charge(circuit, at: start) : nil)
         case .new(let destination):
-            let (state, origin) = try admit(
+            var (state, origin) = try admit(
                 submission, by: sender?.access, app: app, for: destination, on: circuit,
                 through: connection.senderProtocol, at: shared.clock.reading(at: start))
+            origin.isLookedUpAlone = sender?.isLookedUpAlone ?? false
             metrics.record(loop.readClock() - start, in: .admission)
             // The outcome matters even if the sender disconnects: it may change the standing of the device token.
             dispatch.submit(

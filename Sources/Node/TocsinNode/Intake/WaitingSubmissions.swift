@@ -12,6 +12,8 @@ import Tables
 struct HandleSender {
     let handle: Handle
     let access: HandleAccess
+    /// Whether another node of the cluster may know a newer device token.
+    let isLookedUpAlone: Bool
     /// Whether the store knows that the handle is in use today.
     let isSaved: Bool
     /// Whose handle it is, if it is not confirmed.

@@ -2,7 +2,7 @@
 
 import Settings
 
-/// What a route has done since its provider serves it. Times are Unix times in seconds.
+/// What a route has done since the start, and since its present provider serves it. Times are Unix times in seconds.
 package struct RouteRecord: Sendable, Equatable {
     /// Since when a route is shut: its circuit breaker lets nothing but probes through.
     package struct Shut: Sendable, Equatable {
@@ -19,6 +19,9 @@ package struct RouteRecord: Sendable, Equatable {
     package private(set) var shut: Shut?
 
     package init() {}
+
+    /// Another provider serves the route, perhaps with another credential. Users still miss what was delivered before.
+    package mutating func servedAnew() { (lastAnswer, shut) = (nil, nil) }
 
     /// The push service has answered, and neither its answer nor its silence is a failure of the route.
     package mutating func answered(isDelivered: Bool, at now: Int64) {

@@ -166,6 +166,7 @@ final class NodeMetrics {
         switch event {
         case .serving(let route):
             show(.closed, of: route)
+            metrics(of: route).record.servedAnew()
             _ = answerCounter("accepted", of: route)
             for senderProtocol in ["tnp", "http"] {
                 for kind in Outcome.Kind.allCases { _ = envelopeCounter(kind, of: route, at: senderProtocol) }

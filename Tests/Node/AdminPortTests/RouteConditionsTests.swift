@@ -107,5 +107,9 @@ import Testing
         #expect(record.shut == nil && record.lastAnswer == nil)
         record.answered(isDelivered: false, at: 40)
         #expect(record.lastAnswer == 40 && record.lastDelivery == nil)
+        record.answered(isDelivered: true, at: 50)
+        record.breakerChanged(isClosed: false, after: "a", at: 60)
+        record.servedAnew()
+        #expect(record.lastAnswer == nil && record.shut == nil && record.lastDelivery == 50)
     }
 }

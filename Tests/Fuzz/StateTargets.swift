@@ -57,7 +57,7 @@ private struct OwnersStage {
     private var wall: Int64 = 1_800_000_000
     private var decoder = FrameDecoder(maximumLength: 1 << 20)
     private var lastNumber: UInt32 = 0
-    /// What was sent, without its number, and by whom.
+    /// Each request so far, without its number, and the owner who signed it.
     private var sent: [(payload: [UInt8], type: [UInt8], owner: Int)] = []
     private var handles: [Handle] = []
 
@@ -99,14 +99,14 @@ private struct OwnersStage {
     /// A frame is length u32 and type u8, then the number u32 of the request (PROTOCOL §2).
     private static let (numberOffset, payloadOffset) = (5, 9)
 
-    /// A stranger sends what he has seen.
+    /// A stranger repeats a request.
     mutating func sendAgain(_ choice: UInt8) {
         guard !sent.isEmpty else { return }
         let again = sent[Int(choice) % sent.count]
         _ = deliver(again.payload, again.type, by: again.owner)
     }
 
-    /// A stranger sends what he has seen with another byte.
+    /// A stranger changes one byte of a request, and sends it.
     mutating func sendChanged(_ choice: UInt8, at position: Int, by difference: UInt8) {
         guard !sent.isEmpty, difference != 0 else { return }
         var changed = sent[Int(choice) % sent.count]

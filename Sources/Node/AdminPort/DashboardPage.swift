@@ -141,13 +141,12 @@ struct DashboardPage {
     }
 
     private var routes: HTML {
-        let conditions = RouteConditions(snapshot.routes, at: snapshot.now)
-        let rows = snapshot.routes.map { route -> [HTML] in
+        let rows = RouteConditions(snapshot.routes, at: snapshot.now).routes.map { route, condition -> [HTML] in
             var state: HTML =
-                switch conditions.condition(of: route.name) {
+                switch condition {
                 case .untried: "not tried yet"
                 case .working: Self.sign("good", "working")
-                case .shut where route.breaker == "closed": Self.sign("bad", "not tried; its credential does not work")
+                case .suspect: Self.sign("bad", "not tried; its credential does not work")
                 case .shut: Self.sign("bad", Format.breaker(route.breaker))
                 }
             if let shut = route.record.shut { state += "<br>\(shut.answer), since \(Format.time(shut.since))" }

@@ -45,7 +45,8 @@ struct Health: Equatable {
 
     private static func concerns(_ snapshot: NodeSnapshot, _ conditions: RouteConditions) -> [String] {
         var concerns: [String] = []
-        for route in snapshot.routes where route.breaker != "closed" { concerns.append(conditions.cause(of: route)) }
+        // Why the node is not ready says the same already.
+        if snapshot.notReady.isEmpty { concerns += conditions.causes }
         for route in snapshot.routes where route.isSurge {
             concerns.append("surge of token refusals on \(route.name): check the environment and the topic")
         }

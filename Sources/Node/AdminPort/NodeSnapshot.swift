@@ -20,6 +20,9 @@ package struct NodeSnapshot: Sendable {
         package var app = ""
         /// Routes with the same text share a credential.
         package var credential = ""
+        /// Whether senders name the server. Anybody can shut all servers in use, by naming his own: the breaker then says
+        /// nothing about the route.
+        package var hasLanePerServer = false
         /// What the route has done.
         package var record = RouteRecord()
         /// Seconds until an open circuit breaker lets a notification through; `nil` if it is closed.

@@ -45,16 +45,21 @@ package struct RouteRecord: Sendable, Equatable {
 enum RouteCondition: String {
     /// Nothing was sent yet.
     case untried
+    /// Nothing was sent yet, and a route with the same credential is shut.
+    case suspect
     /// The push service answers.
     case working
-    /// The circuit breaker is open, or that of the other environment, which the same credential serves, and this route was
-    /// never tried.
+    /// The circuit breaker is open.
     case shut
+
+    /// Whether a notification may reach a phone.
+    var mayServe: Bool { self == .untried || self == .working }
 }
 
 /// What the routes of a node say together.
 struct RouteConditions {
-    private let routes: [(state: NodeSnapshot.RouteState, condition: RouteCondition)]
+    /// Each route with what is known of it.
+    let routes: [(state: NodeSnapshot.RouteState, condition: RouteCondition)]
     private let now: Int64
 
     /// A route that has delivered within this number of seconds is missed if it is shut.
@@ -64,22 +69,18 @@ struct RouteConditions {
 
     init(_ routes: [NodeSnapshot.RouteState], at now: Int64) {
         self.now = now
-        let shut = Set(routes.filter { $0.breaker != "closed" }.map(\.credential))
+        let shut = Set(routes.filter(\.isShut).map(\.credential))
         self.routes = routes.map { route in
             let condition: RouteCondition =
-                if route.breaker != "closed" {
+                if route.isShut {
                     .shut
                 } else if route.record.lastAnswer != nil {
                     .working
                 } else {
-                    shut.contains(route.credential) ? .shut : .untried
+                    shut.contains(route.credential) ? .suspect : .untried
                 }
             return (route, condition)
         }
-    }
-
-    func condition(of name: String) -> RouteCondition {
-        routes.first { $0.state.name == name }?.condition ?? .untried
     }
 
     /// The names of the routes of which nothing is known.
@@ -105,15 +106,18 @@ struct RouteConditions {
             let isServed =
                 failed.contains { $0.app == app }
                 // Nobody knows whether an untried route works, while users miss another one.
-                ? own.contains { $0.condition == .working } : own.contains { $0.condition != .shut }
+                ? own.contains { $0.condition == .working } : own.contains { $0.condition.mayServe }
             guard !isServed else { return nil }
-            let causes = own.filter { $0.state.breaker != "closed" }.map { cause(of: $0.state) }
+            let causes = own.filter { $0.condition == .shut }.map { cause(of: $0.state) }
             return "no push service works for \(app): \(causes.joined(separator: "; "))"
         }
     }
 
+    /// Why each shut route is.
+    var causes: [String] { routes.filter { $0.condition == .shut }.map { cause(of: $0.state) } }
+
     /// Why a route is shut, since when, and when it is tried again.
-    func cause(of route: NodeSnapshot.RouteState) -> String {
+    private func cause(of route: NodeSnapshot.RouteState) -> String {
         let answer = route.record.shut.map { " after the answer \($0.answer)" } ?? ""
         let since =
             route.record.shut.map { " since \(Format.time($0.since)), \(Format.span(now - $0.since))" } ?? ""
@@ -125,4 +129,8 @@ struct RouteConditions {
             }
         return "\(route.name) is shut\(answer)\(since)\(next)"
     }
+}
+
+extension NodeSnapshot.RouteState {
+    fileprivate var isShut: Bool { breaker != "closed" && !hasLanePerServer }
 }

@@ -57,8 +57,7 @@ enum StatusJSON {
     }
 
     private static func routes(_ snapshot: NodeSnapshot) -> [JSONObject] {
-        let conditions = RouteConditions(snapshot.routes, at: snapshot.now)
-        return snapshot.routes.map { route($0, conditions.condition(of: $0.name)) }
+        RouteConditions(snapshot.routes, at: snapshot.now).routes.map(route)
     }
 
     private static func route(_ route: NodeSnapshot.RouteState, _ condition: RouteCondition) -> JSONObject {

@@ -97,12 +97,7 @@ extension DeliveryCore {
         pending.phase = .active
         switch result {
         case .granted(let isProven, let isAlone):
-            if let isProven {
-                let isLookedUpAlone = pending.origin.isLookedUpAlone
-                pending.origin = Origin(
-                    circuit: pending.origin.circuit, effort: pending.origin.effort, isProven: isProven)
-                pending.origin.isLookedUpAlone = isLookedUpAlone
-            }
+            if let isProven { pending.origin.isProven = isProven }
             pending.claim = .held(generation: isAlone ? nil : lease.generation)
             // The engine may have lost it since this node shared it.
             if pending.custody.row != nil { share(pending) }

@@ -10,7 +10,7 @@ package struct Origin: Sendable {
     /// Expected hashes of the proof of work; 0 without one.
     package let effort: UInt32
     /// Whether a push service has accepted the device token before.
-    package let isProven: Bool
+    package internal(set) var isProven: Bool
     /// Whether the device token is that of a handle which this node has looked up alone: another node of the cluster may
     /// know a newer one.
     package var isLookedUpAlone = false

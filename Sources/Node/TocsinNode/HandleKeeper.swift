@@ -170,6 +170,7 @@ final class HandleKeeper: @unchecked Sendable {
     }
 
     /// Takes over what another node knows about a handle, if that is newer.
+    /// - Returns: what it took over, and whether the other nodes could not be asked.
     private func takeNewer(
         _ handle: Handle, _ limits: HandleStore.Limits
     ) async throws -> (newer: (entry: HandleEntry, isSaved: Bool)?, isAlone: Bool) {

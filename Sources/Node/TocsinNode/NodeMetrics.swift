@@ -192,7 +192,8 @@ final class NodeMetrics {
         record(attempt.waited, in: .queue)
         record(attempt.took, in: .provider)
         metrics.duration.record(attempt.took)
-        if result.disposition.lane == .success {
+        // An upstream node's RETRY is no failure of the lane, and says nothing good of it either.
+        if result.disposition.lane == .success, result.outcome.kind != .retry {
             metrics.record.answered(isDelivered: result.outcome.kind == .delivered, at: UnixTime.now)
         }
     }

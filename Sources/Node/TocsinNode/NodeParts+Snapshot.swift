@@ -24,7 +24,8 @@ extension NodeParts: AdminServer.Source {
         var snapshot = NodeSnapshot(now: now)
         snapshot.version = Version.current
         snapshot.uptime = (MonotonicTime.now - started).components.seconds
-        snapshot.notReady = reasonsNotReady(statistics)
+        snapshot.routes = statistics.lanes.map(state)
+        snapshot.notReady = reasonsNotReady(statistics, snapshot.routes, at: now)
         snapshot.connections = connections.countByProtocol
         snapshot.circuits = intakeState.admission.known.circuits
         snapshot.inFlight = statistics.inFlight
@@ -35,7 +36,6 @@ extension NodeParts: AdminServer.Source {
         snapshot.day = metrics.history.day(at: now)
         snapshot.refusals = metrics.recentRefusals
         snapshot.latencies = metrics.recentLatencies
-        snapshot.routes = statistics.lanes.map(state)
         snapshot.credentials = credentials
         snapshot.upstreams = providers.upstreams.map { app, node in
             NodeSnapshot.Upstream(
@@ -55,14 +55,16 @@ extension NodeParts: AdminServer.Source {
 
     var tables: [(name: String, entries: Int, bound: Int)] { intakeState.admission.tables + dispatch.tables }
 
-    private func reasonsNotReady(_ statistics: DispatchStatistics) -> [String] {
+    private func reasonsNotReady(
+        _ statistics: DispatchStatistics, _ routes: [NodeSnapshot.RouteState], at now: Int64
+    ) -> [String] {
         var reasons: [String] = []
         if !isServing { reasons.append("the node is starting") }
         if isStopping { reasons.append("the node is stopping") }
         if let holder = isolation?.holder, holder.credentials == nil {
             reasons.append("the process with the keys of Apple and Google is lost: see the log")
         }
-        reasons += NodeSnapshot.reasonsNotReady(statistics.lanes.map(state), at: UnixTime.now)
+        reasons += NodeSnapshot.reasonsNotReady(routes, at: now)
         if let shortage = statistics.shortage { reasons.append("the spool takes no more envelopes: \(shortage.text)") }
         if let status = onions.status, !status.isReachable {
             reasons.append("the onion cannot be reached" + (status.problem.map { ": \($0)" } ?? " yet"))
@@ -89,6 +91,7 @@ extension NodeParts: AdminServer.Source {
         // A credential serves all environments of a push service.
         let isRelayed = metrics.relayed.contains(lane.route)
         state.credential = isRelayed ? state.name : "\(lane.route.app)/\(lane.route.magic.service.name)"
+        state.hasLanePerServer = lane.route.magic.service.hasLanePerServer
         state.record = metrics.record(of: lane.route)
         state.nextProbe = lane.nextProbe?.components.seconds
         state.breaker = lane.breaker.rawValue

@@ -16,7 +16,7 @@ import Testing
          "routes":[
           {"name":"bisq/iOS","state":"shut","breaker":"open","last_delivery":1789999940,"shut_since":1789999280,
            "shut_after":"InvalidProviderToken","next_probe_seconds":9,"in_flight":2,"waiting":1},
-          {"name":"bisq/iOSDev","state":"shut","breaker":"closed","last_delivery":null,"shut_since":null,"shut_after":null,
+          {"name":"bisq/iOSDev","state":"suspect","breaker":"closed","last_delivery":null,"shut_since":null,"shut_after":null,
            "in_flight":0,"waiting":0},
           {"name":"bisq/android","state":"working","breaker":"closed","last_delivery":1789999999,"in_flight":0,"waiting":0},
           {"name":"bisq/web","state":"untried","breaker":"closed","last_delivery":null,"in_flight":0,"waiting":0}],

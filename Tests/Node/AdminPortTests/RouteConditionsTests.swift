@@ -49,7 +49,7 @@ import Testing
             Self.route("bisq/iOS", credential: "apns", shutFor: 5), Self.route("bisq/iOSDev", credential: "apns"),
             Self.route("bisq/android", shutFor: 5, after: "UNAVAILABLE"),
         ]
-        #expect(RouteConditions(routes, at: Self.now).condition(of: "bisq/iOSDev") == .shut)
+        #expect(RouteConditions(routes, at: Self.now).routes.map(\.condition) == [.shut, .suspect, .shut])
         let health = health(routes)
         #expect(health.grade == .bad && health.summary == "The node is not ready")
         #expect(
@@ -96,6 +96,14 @@ import Testing
                 [Self.route("bisq/iOS", shutFor: 60), Self.route("bisq/android")], at: Self.now
             )
             .isEmpty)
+    }
+
+    @Test func `a stranger who shuts his own push server shuts no route`() {
+        var web = Self.route("bisq/web", deliveredAgo: 3600, shutFor: 600)
+        web.hasLanePerServer = true
+        #expect(health([web]).grade == .good)
+        web.record = RouteRecord()
+        #expect(health([web]).grade == .untried)
     }
 
     @Test func `a probe that fails keeps the beginning, and a success ends it`() {

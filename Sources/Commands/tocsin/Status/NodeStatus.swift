@@ -22,7 +22,6 @@ struct NodeStatus: Decodable {
     struct Route: Decodable {
         let name: String
         let state: String
-        let breaker: String
         let lastDelivery: Int64?
         let shutSince: Int64?
         let shutAfter: String?
@@ -112,7 +111,7 @@ struct NodeStatus: Decodable {
                 switch route.state {
                 case "untried": "not tried yet"
                 case "working": "working"
-                case "shut" where route.breaker == "closed": "not tried; its credential does not work on another route"
+                case "suspect": "not tried; its credential does not work on another route"
                 default:
                     "shut" + (route.shutAfter.map { " after \($0)" } ?? "")
                         + (route.shutSince.map { ", since \(Format.time($0))" } ?? "")

@@ -38,7 +38,7 @@ enum DesktopProgram: CaseIterable {
     func request(for envelope: Envelope, to host: String) -> [UInt8] {
         let relay = BisqRelayRequest(envelope)
         guard self == .bisq2 else { return relay.bytes(host: host) }
-        let service = envelope.magic == .android ? "fcm" : "apns"
+        let service = envelope.magic.isApple ? "apns" : "fcm"
         let body =
             "{\"encrypted\":\"\(String(decoding: relay.text, as: UTF8.self))\",\"isUrgent\":true,\"isMutableContent\":true}"
         return Array(

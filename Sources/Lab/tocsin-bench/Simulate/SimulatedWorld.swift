@@ -142,7 +142,7 @@ final class SimulatedWorld: @unchecked Sendable {
     /// Sees all events of the network.
     var trace: ((SimulatedConnection, SimulatedNetwork.Event) -> Void)?
 
-    /// The circuit of an attacker's connection: he opens more on each than `limits.connections_per_circuit`.
+    /// The circuit of an attacker's connection. Connections that follow each other share one.
     private static func attackersCircuit(ofConnection number: Int) -> UInt32 { 1 << 30 + UInt32(number / 12) }
 
     /// What connections through tor are like.

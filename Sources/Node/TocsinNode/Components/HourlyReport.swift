@@ -57,7 +57,7 @@ struct NodeTotals: Equatable {
     private static func difference(_ counts: [String: Int], _ earlier: [String: Int]) -> [String: Int] {
         var added: [String: Int] = [:]
         for (name, count) in counts {
-            // A route that was served anew counts from 0.
+            // A counter that is smaller than before has begun again at 0.
             let before = earlier[name].map { $0 <= count ? $0 : 0 } ?? 0
             if count > before { added[name] = count - before }
         }

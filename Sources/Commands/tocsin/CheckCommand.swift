@@ -68,15 +68,15 @@ struct CheckCommand: AsyncParsableCommand {
         let pairing = try phone.map { try PairingArgument.parse($0) }
         guard app == nil || phone != nil else { throw fail("--app requires --phone", .usage) }
         let configuration: Configuration
+        let file = try options.file()
         do {
-            configuration = try options.load()
+            configuration = try ConfigurationOption.load(file)
         } catch {
             if json {
-                let finding = Finding(
-                    .configuration, options.config ?? "tocsin.toml", .failed, "cannot be read: see standard error")
-                Terminal.print([finding].json)
+                let errors = (error as? ConfigurationError)?.all.map { "\($0)" } ?? ["\(error)"]
+                Terminal.print(errors.map { Finding(.configuration, file, .failed, $0) }.json)
             }
-            throw error
+            throw fail("\(error)", .configuration)
         }
         if let app, !configuration.apps.contains(where: { $0.name == app }) {
             let names = configuration.apps.map(\.name).joined(separator: ", ")

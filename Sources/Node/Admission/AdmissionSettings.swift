@@ -61,61 +61,60 @@ package struct AdmissionSettings: Sendable, Equatable {
     /// Reads the settings of admission in `[limits]`, and `[puzzle]` and `[senders]`.
     /// - Parameter hasHTTP: whether the node serves the desktops of today, which cannot sign: a stranger who signs must not
     ///   bind their users' phones.
-    /// - Throws: `ConfigurationError`.
-    package init(_ limits: TableReader, of root: TableReader, hasHTTP: Bool) throws {
-        device = try limits.rate("device", default: device, "Submissions to one device token")
-        circuit = try limits.rate(
+    package init(_ limits: TableReader, of root: TableReader, hasHTTP: Bool) {
+        device = limits.rate("device", default: device, "Submissions to one device token")
+        circuit = limits.rate(
             "circuit", default: circuit,
             "Submissions of one circuit, or of one connection if there are no circuit ids")
-        app = try limits.rate("app", default: app, "Submissions for one app")
-        node = try limits.rate("node", default: node, "All submissions")
-        unproven = try limits.rate(
+        app = limits.rate("app", default: app, "Submissions for one app")
+        node = limits.rate("node", default: node, "All submissions")
+        unproven = limits.rate(
             "unproven", default: unproven,
             "All TNP submissions to device tokens that no push service has accepted yet")
-        http = try limits.rate("http", default: http, "All submissions through the HTTP API")
-        httpUnproven = try limits.rate(
+        http = limits.rate("http", default: http, "All submissions through the HTTP API")
+        httpUnproven = limits.rate(
             "http_unproven", default: httpUnproven,
             "All submissions through the HTTP API to device tokens that no push service has accepted yet")
-        abuse = try limits.rate("abuse", default: abuse, "Errors charged to one circuit")
-        abuseBlock = try limits.integer(
+        abuse = limits.rate("abuse", default: abuse, "Errors charged to one circuit")
+        abuseBlock = limits.integer(
             "abuse_block", in: 1...86_400, default: abuseBlock,
             "Seconds for which a circuit that exceeds the rate `abuse` is blocked")
-        circuits = try limits.integer(
+        circuits = limits.integer(
             "circuits", in: 1000...10_000_000, default: circuits, "Maximum known circuits")
-        connectionsPerCircuit = try limits.integer(
+        connectionsPerCircuit = limits.integer(
             "connections_per_circuit", in: 1...10_000, default: connectionsPerCircuit,
             "Maximum connections of one circuit")
-        deviceTokens = try limits.integer(
+        deviceTokens = limits.integer(
             "device_tokens", in: 1000...100_000_000, default: deviceTokens, "Maximum known device tokens")
-        provenDays = try limits.integer(
+        provenDays = limits.integer(
             "proven_days", in: 1...3650, default: provenDays,
             "Days without use after which an accepted device token counts as not accepted yet")
-        deadDays = try limits.integer(
+        deadDays = limits.integer(
             "dead_days", in: 1...3650, default: deadDays,
             "Days after which the node asks the push service about a dead device token again")
 
-        let proofs = try root.table("puzzle", "Proof of work required from TNP senders.")
+        let proofs = root.table("puzzle", "Proof of work required from TNP senders.")
         let efforts = 1...Int(UInt32.max)
-        let mode = try proofs.choice(
+        let mode = proofs.choice(
             "mode", default: puzzle.mode, "`adaptive`: proof of work is required only under load")
-        let least = try proofs.integer(
+        let least = proofs.integer(
             "effort", in: efforts, default: Int(puzzle.minimum),
             "Minimum effort, in hashes; a smaller proof is ignored. The default takes a desktop about 7 ms")
-        let most = try proofs.integer(
+        let most = proofs.integer(
             "max_effort", in: efforts, default: max(least, Int(puzzle.maximum)),
             "Maximum effort, in hashes; at least `effort`. The default takes a desktop about 7 s")
-        guard least <= most else { throw proofs.problem("max_effort", "must not be less than puzzle.effort") }
-        puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(most))
+        if least > most { proofs.note("max_effort", "must not be less than puzzle.effort") }
+        puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(max(least, most)))
 
-        let table = try root.table("senders", "Sender keys, which sign submissions and bind device tokens.")
-        senders = try table.choice(
+        let table = root.table("senders", "Sender keys, which sign submissions and bind device tokens.")
+        senders = table.choice(
             "mode", default: hasHTTP ? .off : senders,
             "`off`: signatures are ignored. `optional`: trust on first use, the first key that reaches a phone is bound to it. `required`: the same, and unsigned submissions are rejected. With `listen.http`, the default is `off`"
         )
-        senderForgetDays = try table.integer(
+        senderForgetDays = table.integer(
             "forget_days", in: 1...3650, default: senderForgetDays,
             "Days without use after which a binding expires")
-        senderQuietDays = try table.integer(
+        senderQuietDays = table.integer(
             "quiet_days", in: 0...3650, default: senderQuietDays,
             "A device token that unsigned submissions reached within this number of days is not bound")
     }

@@ -4,11 +4,10 @@ import Settings
 
 extension TableReader {
     /// Reads a rate from the keys `NAME_burst` and `NAME_per_minute`.
-    /// - Throws: `ConfigurationError`.
-    package func rate(_ name: String, default standard: Rate, _ help: String) throws -> Rate {
+    package func rate(_ name: String, default standard: Rate, _ help: String) -> Rate {
         Rate(
-            burst: try integer("\(name)_burst", in: Rate.burstRange, default: standard.burst, "\(help): burst"),
-            perMinute: try integer(
+            burst: integer("\(name)_burst", in: Rate.burstRange, default: standard.burst, "\(help): burst"),
+            perMinute: integer(
                 "\(name)_per_minute", in: Rate.perMinuteRange, default: standard.perMinute,
                 "\(help): sustained rate per minute"))
     }

@@ -30,38 +30,44 @@ extension Configuration {
     }
 
     /// Reads the apps, and what all of them share.
-    static func apps(_ root: TableReader) throws -> [App] {
-        let read = try DeliveryKinds.reader(root)
-        var apps: [App] = []
-        let tables = try root.tables(
+    /// - Returns: `nil` for each app that cannot be read.
+    static func apps(_ root: TableReader) -> [App?] {
+        let read = DeliveryKinds.reader(root)
+        var apps: [App?] = []
+        let tables = root.tables(
             "app",
             "An app. There are 1 to \(maximumApps); the first is the default. Each has at least one of \(DeliveryKinds.tables("and", mark: "`"))."
         )
         for table in tables {
-            let app = try app(table, read)
-            guard !apps.contains(where: { $0.name == app.name }) else {
-                throw table.problem("name", "another app is named \(app.name)")
+            let app = table.attempt { try Self.app(table, read) }
+            if let app, apps.contains(where: { $0?.name == app.name }) {
+                table.note("name", "another app is named \(app.name)")
             }
             apps.append(app)
         }
+        if apps.isEmpty {
+            root.note(
+                nil, "no app is configured: a node needs at least one [[app]] with \(DeliveryKinds.tables("or"))")
+        }
+        if apps.count > maximumApps { root.note("app", "there are more than \(maximumApps) apps") }
         return apps
     }
 
     private static func app(
-        _ table: TableReader, _ read: (AppIdentity, TableReader) throws -> [any AppDelivery]
+        _ table: TableReader, _ read: (AppIdentity, TableReader) -> [any AppDelivery]
     ) throws -> App {
         let name = try table.requiredString(
             "name", expected: "the app's name, e.g. \"bisq\"",
             "Name that senders use for the app: at most 64 ASCII characters without spaces and slashes")
         _ = try table.appName(name, "name")
-        let format = try table.choice(
+        let format = table.choice(
             "format", default: EnvelopeFormat.pipe,
             "Payload format of the app: `pipe` is `magic|iv|Base64` (AES-CBC), `sealed` is Base64 of iv and ciphertext (AES-GCM)"
         )
         let identity = AppIdentity(name: name, format: format, path: table.path)
-        let app = App(identity: identity, deliveries: try read(identity, table))
-        try table.finish()
-        guard !app.deliveries.isEmpty else {
+        let app = App(identity: identity, deliveries: read(identity, table))
+        table.finish()
+        guard !app.deliveries.isEmpty || table.isIncomplete else {
             throw table.problem("name", "the app \(name) has neither \(DeliveryKinds.tables("nor"))")
         }
         return app

@@ -129,7 +129,7 @@ package struct Configuration: Sendable {
         }
         let root: TableReader
         do {
-            root = TableReader(try TOMLTable(string: text), file: file, path: "", catalogue: catalogue)
+            root = try TableReader(text: text, file: file, catalogue: catalogue)
         } catch let error as TOMLParseError {
             let line =
                 text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -140,60 +140,51 @@ package struct Configuration: Sendable {
         }
         self.file = file
 
-        let node = try root.table("node", "General settings.")
+        let node = root.table("node", "General settings.")
         let named = root.paths.absolute(
-            try node.string(
+            node.string(
                 "state", expected: "a directory", default: "state",
                 "Directory for Apple's provider tokens, the standing of device tokens, the spool and tor; created with mode 0700"
             ))
         let state = override ?? named
         self.state = state
-        logLevel = try node.choice("log", default: Logger.Level.info, "Minimum level of log messages")
-        logFormat = try node.choice(
+        logLevel = node.choice("log", default: Logger.Level.info, "Minimum level of log messages")
+        logFormat = node.choice(
             "log_format", default: LogFormat.text, "Format of the log on standard error: for people or for programs")
-        hasKeyHolder = try node.boolean(
+        hasKeyHolder = node.boolean(
             "key_holder", default: true,
             "Keep the private keys of the apps in a process of their own; see threat-model.md")
-        sandbox = try node.choice(
+        sandbox = node.choice(
             "sandbox", default: Sandbox.on,
             "Confine the node's processes to the files and system calls that they need: `on`; `off`, if that keeps the node from working; `kill`, for tests, ends a process that makes another system call"
         )
 
-        listen = try Listen(root)
-        tor = try Tor(root, http: listen.http)
-        let limits = try root.table(
+        listen = Listen(root)
+        tor = Tor(root, http: listen.http)
+        let limits = root.table(
             "limits",
             "Limits; see admission.md. A rate has two keys: the burst and the sustained rate per minute.")
-        self.limits = try Limits(limits)
-        admission = try AdmissionSettings(limits, of: root, hasHTTP: listen.http != nil)
-        siteMode = try root.table("sites", "Senders that the operator knows, `[[site]]`.").choice(
+        self.limits = Limits(limits)
+        admission = AdmissionSettings(limits, of: root, hasHTTP: listen.http != nil)
+        siteMode = root.table("sites", "Senders that the operator knows, `[[site]]`.").choice(
             "mode", default: SiteMode.off,
             "`off`: site keys are not taken. `open`: sites have rates of their own and owe no proof of work; others are served as usual. `required`: only sites are served"
         )
-        sites = try Site.sites(root)
+        sites = Site.sites(root)
+        spool = Spool(root, state: state)
+        let appsRead = Self.apps(root)
+        apps = appsRead.compactMap(\.self)
+        outboundProxy = Self.outboundProxy(root)
+        handles = Handles(root)
+        cluster = root.attempt { try Self.cluster(root) } ?? nil
+        canary = Canary(root, apps: appsRead)
+
+        root.finish()
+        if let error = root.error { throw error }
         if siteMode != .off {
             admission.sites = Dictionary(uniqueKeysWithValues: sites.map { ($0.number, $0.rate) })
         }
-        spool = try Spool(root, state: state)
-        apps = try Self.apps(root)
-        outboundProxy = try Self.outboundProxy(root)
-        handles = try Handles(root)
-        cluster = try Self.cluster(root)
-        canary = try Canary(root, apps: apps)
-        tor.hasSOCKSPort =
-            canary != nil || apps.contains { $0.deliveries.contains(where: \.needsTor) }
-
-        try root.finish()
-        guard apps.count <= Self.maximumApps else {
-            throw ConfigurationError(file: file, key: "app", problem: "there are more than \(Self.maximumApps) apps")
-        }
-        guard !apps.isEmpty else {
-            throw ConfigurationError(
-                file: file,
-                problem:
-                    "no app is configured: a node needs at least one [[app]] with \(DeliveryKinds.tables("or"))"
-            )
-        }
+        tor.hasSOCKSPort = canary != nil || apps.contains { $0.deliveries.contains(where: \.needsTor) }
     }
 
     /// Decides whether the node runs its own tor, if the file does not set `tor.managed`: it does if tor is installed and

@@ -65,57 +65,62 @@ extension Site {
     static let standardRate = Rate(burst: 1000, perMinute: 600)
 
     /// Reads all tables `[[site]]`.
-    static func sites(_ root: TableReader) throws -> [Site] {
+    static func sites(_ root: TableReader) -> [Site] {
         var sites: [Site] = []
-        let tables = try root.tables(
+        let tables = root.tables(
             "site", "A sender that the operator knows, e.g. a busy back end; see `tocsin site`.")
         for table in tables {
-            let name = try table.requiredString(
-                "name", expected: "a name", "Name of the site: letters, digits, - and _")
-            guard (1...64).contains(name.utf8.count),
-                name.utf8.allSatisfy({ byte in
-                    let character = Character(Unicode.Scalar(byte))
-                    return character.isASCII && (character.isLetter || character.isNumber || "-_".contains(character))
-                })
-            else { throw table.problem("name", "must be 1 to 64 letters, digits, - and _") }
-            let key = try bytes(
-                "key", of: table, "Public key of the site, as `tocsin site key` prints it; for TNP")
-            let pathHash = try bytes(
-                "path_hash", of: table, "Hash of the secret in the site's HTTP path, from `tocsin site add --http`")
-            guard key != nil || pathHash != nil else {
-                throw table.problem("key", "is missing: set key, path_hash or both")
-            }
-            let rights = try table.strings(
-                "rights", expected: "\"send\" or \"register\"", isRequired: false,
-                "What the site may do: `send` notifications, `register` handles. If not set: both")
-            let known = try rights?.map { right in
-                guard let right = Right(rawValue: right) else {
-                    throw table.problem("rights", "must be \"send\", \"register\" or both")
-                }
-                return right
-            }
-            let site = Site(
-                name: name, key: key, pathHash: pathHash, rights: known ?? Right.allCases,
-                rate: try table.rate("rate", default: standardRate, "Submissions of the site, over all its connections")
-            )
-            try table.finish()
+            guard let site = table.attempt({ try Self.site(table) }) else { continue }
             if sites.contains(where: { $0.number == site.number }) {
-                throw table.problem("name", "another site is named \(name)")
+                table.note("name", "another site is named \(site.name)")
             }
-            if let key, let other = sites.first(where: { $0.key == key }) {
-                throw table.problem("key", "the site \(other.name) has this key, too")
+            if let key = site.key, let other = sites.first(where: { $0.key == key }) {
+                table.note("key", "the site \(other.name) has this key, too")
             }
             sites.append(site)
         }
-        guard sites.count <= maximumSites else { throw root.problem("site", "there are more than \(maximumSites)") }
+        if tables.count > maximumSites { root.note("site", "there are more than \(maximumSites)") }
         return sites
+    }
+
+    private static func site(_ table: TableReader) throws -> Site {
+        let name = try table.requiredString(
+            "name", expected: "a name", "Name of the site: letters, digits, - and _")
+        guard (1...64).contains(name.utf8.count),
+            name.utf8.allSatisfy({ byte in
+                let character = Character(Unicode.Scalar(byte))
+                return character.isASCII && (character.isLetter || character.isNumber || "-_".contains(character))
+            })
+        else { throw table.problem("name", "must be 1 to 64 letters, digits, - and _") }
+        let key = try bytes(
+            "key", of: table, "Public key of the site, as `tocsin site key` prints it; for TNP")
+        let pathHash = try bytes(
+            "path_hash", of: table, "Hash of the secret in the site's HTTP path, from `tocsin site add --http`")
+        guard key != nil || pathHash != nil else {
+            throw table.problem("key", "is missing: set key, path_hash or both")
+        }
+        let rights = try table.strings(
+            "rights", expected: "\"send\" or \"register\"", isRequired: false,
+            "What the site may do: `send` notifications, `register` handles. If not set: both")
+        let known = try rights?.map { right in
+            guard let right = Right(rawValue: right) else {
+                throw table.problem("rights", "must be \"send\", \"register\" or both")
+            }
+            return right
+        }
+        let site = Site(
+            name: name, key: key, pathHash: pathHash, rights: known ?? Right.allCases,
+            rate: table.rate("rate", default: standardRate, "Submissions of the site, over all its connections")
+        )
+        table.finish()
+        return site
     }
 
     private static let maximumSites = 1000
 
     /// Reads 32 bytes in Base64.
     private static func bytes(_ key: String, of table: TableReader, _ summary: String) throws -> [UInt8]? {
-        guard let text = try table.string(key, expected: "44 characters of Base64", summary) else { return nil }
+        guard let text = table.string(key, expected: "44 characters of Base64", summary) else { return nil }
         guard let bytes = Base64.decode(Array(text.utf8)), bytes.count == Ed25519.publicKeyLength else {
             throw table.problem(key, "must be the 44 characters of Base64 that tocsin site prints")
         }

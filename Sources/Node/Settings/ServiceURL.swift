@@ -23,6 +23,9 @@ package struct ServiceURL: Hashable, Sendable {
         self.port = port
     }
 
+    /// The URL `https://host`.
+    init(host: String) { (self.host, port, path) = (host, 443, "") }
+
     /// The address to connect to.
     package var endpoint: Endpoint { .tcp(host: host, port: port) }
     /// The `:authority` of requests.

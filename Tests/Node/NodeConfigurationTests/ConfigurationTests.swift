@@ -413,7 +413,7 @@ import Tor
             let error = problem(in: text)
             #expect(error?.key == key)
             #expect(error?.problem.contains("unknown key") == true, "\(key)")
-            #expect(error?.description.hasPrefix("\(file): \(key): ") == true, "\(key)")
+            #expect(error?.description.contains(" \(key): ") == true, "\(key)")
         }
     }
 
@@ -492,10 +492,70 @@ import Tor
             ),
         ]
         for (key, expected, text) in texts {
-            let error = problem(in: text)
-            #expect(error?.key == key)
+            let error = problem(in: text)?.all.first { $0.key == key }
             #expect(error?.problem.contains(expected) == true, "\(key): \(error?.problem ?? "nothing")")
         }
+    }
+
+    @Test func `all errors of a file are told, each with its line and the name of what it belongs to`() {
+        let text = """
+            [limits]
+            device_burst = "x"
+            circuits = 3
+            conections = 1
+            [listen]
+            http = "0.0.0.0:1"
+            [[app]]
+            name = "bisq"
+            [app.apns]
+            topik = "a.b"
+            [app.web]
+            sound = 1
+            [[app]]
+            name = "own"
+            [app.fcm]
+            service_account_file = "firebase.json"
+            data_only = 3
+            [canary]
+            app = "other"
+            [[tor.onion]]
+            name = "desk"
+            ports = [0]
+            [lissten]
+            """
+        let error = problem(in: text)
+        let lines = error?.all.map { "\($0.line ?? 0): \($0.owner.map { "\($0): " } ?? "")\($0.key ?? "")" }
+        #expect(
+            lines == [
+                "2: limits.device_burst", "3: limits.circuits", "4: limits.conections", "6: listen.http",
+                "10: bisq: app[1].apns.topik", "11: bisq: app[1].web.contact", "17: own: app[2].fcm.data_only",
+                "19: canary.app", "22: desk: tor.onion[1].ports", "23: lissten",
+            ])
+        #expect(
+            error?.description.split(separator: "\n").dropFirst(4).first
+                == "\(file):10: \"bisq\": app[1].apns.topik: unknown key; did you mean topic?")
+    }
+
+    @Test func `an error does not cause further ones`() {
+        for text in [
+            "[[app]]\nname = \"x\"\n[app.apns]\ntopik = \"a.b\"\nother = 1\n", "[[app]]\nname = \"x\"\napns = 1\n",
+            "[[app]]\nnaem = \"x\"\nother = 1\n[app.fcm]\nservice_account_file = \"f\"\n[canary]\napp = \"x\"\n",
+            "[puzzle]\neffort = 0\n\(minimal)", "[apns]\nproduction = \"http://x\"\n\(minimal)",
+            "[[site]]\nname = \"x\"\nrate_burst = 1\n\(minimal)",
+        ] {
+            #expect(problem(in: text)?.all.count == 1, "\(text)")
+        }
+    }
+
+    @Test(arguments: [
+        ("a = 1", "a", 1), ("\n[t]\n a = 1", "t.a", 3), ("[t]\nb = 1", "t.a", 1), ("[t]\n\"a\" = 1", "t.a", 2),
+        ("[[t]]\n[[t]]\n[t.u]\na = 1", "t[2].u.a", 4), ("[[t]]\n[t.u]\na = 1\n[[t]]\n[t.u]\na = 2", "t[1].u.a", 3),
+        ("t.a = 1", "t.a", 1), ("x = \"\"\"\na = 1\n\"\"\"\na = 2", "a", 4), ("# a = 1\r\na = 1\r\n", "a", 2),
+        ("[[t.u]]\na = 1\n[[t.u]]\na = 2", "t.u[2].a", 4),
+    ])
+    func `a key's line is found in the text`(_ text: String, _ key: String, _ line: Int) {
+        #expect(KeyLines(text).line(of: key) == line)
+        #expect(KeyLines(text).line(of: "other") == nil)
     }
 
     @Test func `a limit is accepted at both ends of its range and not beyond`() throws {

@@ -41,22 +41,21 @@ extension Configuration {
         }
 
         /// `nil` if the node rings no phone.
-        /// - Parameter apps: all apps.
-        /// - Throws: `ConfigurationError`.
-        init?(_ root: TableReader, apps: [App]) throws {
-            let table = try root.table(
+        /// - Parameter apps: all apps; `nil` for each that cannot be read.
+        init?(_ root: TableReader, apps: [App?]) {
+            let table = root.table(
                 "canary",
                 "A phone of the operator, which the node rings from time to time as a sender would; see operations.md.")
-            let phoneFile = try table.string(
+            let phoneFile = table.string(
                 "phone_file", expected: "a file",
                 "File with the phone's pairing token. Mode 600. If not set, no phone is rung")
-            app = try table.string(
+            app = table.string(
                 "app", expected: "an app's name", "Name of the phone's app. If not set: the first app")
-            interval = try table.integer(
+            interval = table.integer(
                 "every", in: 10...86_400, default: 3600,
                 "Average seconds between two notifications; each pause varies by up to 10 %")
-            if let app, !apps.contains(where: { $0.name == app }) {
-                throw table.problem("app", "there is no app named \(app)")
+            if let app, apps.allSatisfy({ $0.map { $0.name != app } ?? false }) {
+                table.note("app", "there is no app named \(app)")
             }
             guard let phoneFile else { return nil }
             self.phoneFile = table.paths.absolute(phoneFile)

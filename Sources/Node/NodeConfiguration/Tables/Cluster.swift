@@ -32,34 +32,34 @@ extension Configuration {
 
     /// Reads `[cluster]`; `nil` if the node shares nothing.
     static func cluster(_ root: TableReader) throws -> Cluster? {
-        let table = try root.table(
+        let table = root.table(
             "cluster",
             "Several nodes of one operator that share their state in a Redis or Valkey server; see cluster.md.")
-        let redis = try table.string(
+        let redis = table.string(
             "redis", expected: "an address",
             "Address of the server's primary: `HOST:PORT`, or `unix:` and the path of a socket. If neither this nor `sentinels` is set, the node shares nothing"
         )
         let sentinels = try table.strings(
             "sentinels", expected: "an address", isRequired: false,
             "Addresses of Redis Sentinels, which know the primary by the name of the cluster")
-        let name = try table.string(
+        let name = table.string(
             "name", expected: "a name", default: "tocsin", "Name of the cluster, the same for all its nodes")
-        let node = try table.string(
+        let node = table.string(
             "node", expected: "a name",
             "Name of this node, different from those of the others. If not set: the name of the machine")
-        let nodes = try table.integer(
+        let nodes = table.integer(
             "nodes", in: 2...64, default: 2,
             "Number of nodes. While a node cannot reach the server, it applies this share of the rates that the nodes have together"
         )
-        let keyFile = try table.string(
+        let keyFile = table.string(
             "key_file", expected: "a file",
             "File with the cluster's key, 32 random bytes, the same for all its nodes. Mode 600")
-        let user = try table.string(
+        let user = table.string(
             "user", expected: "a name", "User of the server's ACL. If not set: the default user")
-        let passwordFile = try table.string(
+        let passwordFile = table.string(
             "password_file", expected: "a file", "File with the user's password. Mode 600. If not set, none is sent")
-        let usesTLS = try table.boolean("tls", default: false, "Whether the server and the Sentinels use TLS")
-        let trustFile = try table.string(
+        let usesTLS = table.boolean("tls", default: false, "Whether the server and the Sentinels use TLS")
+        let trustFile = table.string(
             "trust_file", expected: "a file", "File of additional certificate authorities for the server, in PEM form")
         guard redis != nil || sentinels != nil else { return nil }
         guard redis == nil || sentinels == nil else {

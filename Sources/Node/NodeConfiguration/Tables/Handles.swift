@@ -18,16 +18,15 @@ extension Configuration {
         }
 
         /// `nil` if the node keeps no handles.
-        /// - Throws: `ConfigurationError`.
-        init?(_ root: TableReader) throws {
-            let table = try root.table(
+        init?(_ root: TableReader) {
+            let table = root.table(
                 "handles",
                 "Handles, which phones register at the node and give to senders in the place of the device token.")
-            let keepsHandles = try table.boolean("enabled", default: false, "Whether phones may register handles")
-            maximum = try table.integer(
+            let keepsHandles = table.boolean("enabled", default: false, "Whether phones may register handles")
+            maximum = table.integer(
                 "max", in: 100...10_000_000, default: 100_000,
                 "Maximum number of handles, each with less than 2 KB on disk")
-            forgetDays = try table.integer(
+            forgetDays = table.integer(
                 "forget_days", in: 7...3650, default: 180,
                 "Days without a delivered notification after which a handle is forgotten")
             guard keepsHandles else { return nil }

@@ -52,56 +52,55 @@ extension Configuration {
         /// Seconds to wait for an outcome before the node answers an HTTP request with 503.
         package var httpAnswerTimeout: Int
 
-        /// - Throws: `ConfigurationError`.
-        init(_ table: TableReader) throws {
-            connections = try table.integer(
+        init(_ table: TableReader) {
+            connections = table.integer(
                 "connections", in: 1...100_000, default: 10_000,
                 "Maximum connections of senders; with both `listen.tnp` and `listen.http`, a quarter is reserved for each"
             )
-            inFlight = try table.integer(
+            inFlight = table.integer(
                 "in_flight", in: 1...10_000, default: 64, "Maximum submissions without a result on one connection")
-            totalInFlight = try table.integer(
+            totalInFlight = table.integer(
                 "total_in_flight", in: 1...1_000_000, default: 10_000,
                 "Maximum envelopes in memory without an outcome; a single app on a single platform gets at most half")
-            maximumFrame = try table.integer(
+            maximumFrame = table.integer(
                 "max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength,
                 "Maximum length of a TNP frame, in bytes")
-            handshakeTimeout = try table.integer(
+            handshakeTimeout = table.integer(
                 "handshake_timeout", in: 1...600, default: 30, "Seconds until HELLO must have arrived")
-            idleTimeout = try table.integer(
+            idleTimeout = table.integer(
                 "idle_timeout", in: 1...86_400, default: 600,
                 "Seconds until a connection that sends nothing and has nothing in flight is closed")
-            shutdownTimeout = try table.integer(
+            shutdownTimeout = table.integer(
                 "shutdown_timeout", in: 1...600, default: 30,
                 "Seconds to answer accepted submissions during a graceful shutdown")
-            attempts = try table.integer(
+            attempts = table.integer(
                 "attempts", in: 1...100, default: 5,
                 "Maximum delivery attempts for an envelope that is not in the spool")
-            patience = try table.integer(
+            patience = table.integer(
                 "patience", in: 0...600, default: 20,
                 "Seconds to try an envelope that is not in the spool before its sender gets RETRY")
-            replayWindow = try table.integer(
+            replayWindow = table.integer(
                 "replay_window", in: 1...86_400, default: 600,
                 "Seconds during which a resent envelope gets its first outcome again and is not delivered again")
-            replayEntries = try table.integer(
+            replayEntries = table.integer(
                 "replay_entries", in: 1000...10_000_000, default: 200_000,
                 "Maximum outcomes in the replay window; while it is full, new envelopes get RETRY")
-            halfOpen = try table.integer(
+            halfOpen = table.integer(
                 "half_open", in: 1...100_000, default: 1000,
                 "Maximum connections that have not sent HELLO; never more than half of all connections")
-            frameTimeout = try table.integer(
+            frameTimeout = table.integer(
                 "frame_timeout", in: 1...600, default: 30, "Seconds to receive a frame, from its first byte")
-            readTimeout = try table.integer(
+            readTimeout = table.integer(
                 "read_timeout", in: 1...600, default: 60, "Seconds a sender may leave its results unread")
-            control = try table.rate(
+            control = table.rate(
                 "control", default: Rate(burst: 60, perMinute: 60),
                 "PINGs and other frames without a submission, per connection")
-            concurrency = try table.integer(
+            concurrency = table.integer(
                 "concurrency", in: 1...100_000, default: 2000, "Maximum attempts in flight at one push service")
-            httpRequestTimeout = try table.integer(
+            httpRequestTimeout = table.integer(
                 "http_request_timeout", in: 1...24, default: 20,
                 "Seconds to receive an HTTP request, from its first byte")
-            httpAnswerTimeout = try table.integer(
+            httpAnswerTimeout = table.integer(
                 "http_answer_timeout", in: 1...24, default: 20,
                 "Seconds to wait for an outcome before the node answers an HTTP request with 503")
         }

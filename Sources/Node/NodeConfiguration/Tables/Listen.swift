@@ -25,50 +25,50 @@ extension Configuration {
             }
         }
 
-        /// - Throws: `ConfigurationError`.
-        init(_ root: TableReader) throws {
-            let table = try root.table(
+        init(_ root: TableReader) {
+            let table = root.table(
                 "listen", "Addresses on which the node listens: `HOST:PORT`, or `unix:` and the path of a socket.")
-            let isPublicAllowed = try table.boolean(
+            let isPublicAllowed = table.boolean(
                 "allow_public", default: false, "Allow `tnp` and `http` on addresses that other machines can reach")
             tnp =
-                try Self.endpoint(
+                Self.endpoint(
                     table, "tnp", isPublicAllowed: isPublicAllowed, default: "127.0.0.1:7077",
                     "Endpoint for TNP, to which tor connects")
                 ?? .tcp(host: "127.0.0.1", port: 7077)
-            http = try Self.endpoint(
+            http = Self.endpoint(
                 table, "http", isPublicAllowed: isPublicAllowed,
                 "HTTP API for today's desktops, usually `127.0.0.1:7080`; see bisq.md. Disabled if not set")
-            circuitIDs = try table.boolean(
+            circuitIDs = table.boolean(
                 "circuit_ids", default: false,
                 "Apply limits per circuit; set this if and only if the external tor has `HiddenServiceExportCircuitID haproxy`. Ignored with the node's own tor, which always identifies circuits"
             )
-            admin = try Self.endpoint(
+            admin = Self.endpoint(
                 table, "admin", isPublicAllowed: nil,
                 "Dashboard, metrics and health checks, on a local address only, usually `127.0.0.1:7079`. Disabled if not set"
             )
-            guard http != tnp || tnp.isAnyPort else {
-                throw table.problem("http", "is the same address as listen.tnp; each endpoint needs its own")
+            if http == tnp, !tnp.isAnyPort {
+                table.note("http", "is the same address as listen.tnp; each endpoint needs its own")
             }
         }
 
         private static func endpoint(
             _ table: TableReader, _ key: String, isPublicAllowed: Bool?,
             default standard: String? = nil, _ help: String
-        ) throws -> Endpoint? {
+        ) -> Endpoint? {
             let expected = "an address like \"127.0.0.1:7077\""
             let text =
-                if let standard { try table.string(key, expected: expected, default: standard, help) as String? } else {
-                    try table.string(key, expected: expected, help)
+                if let standard { table.string(key, expected: expected, default: standard, help) as String? } else {
+                    table.string(key, expected: expected, help)
                 }
             guard let text else { return nil }
             guard var endpoint = Endpoint(text) else {
-                throw table.problem(key, "must be an address like \"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"")
+                table.note(key, "must be an address like \"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"")
+                return nil
             }
             if case .unix(let path) = endpoint {
                 endpoint = .unix(path: table.paths.absolute(path))
-                guard table.paths.absolute(path).utf8.count <= Endpoint.maximumUnixPathLength else {
-                    throw table.problem(
+                if table.paths.absolute(path).utf8.count > Endpoint.maximumUnixPathLength {
+                    table.note(
                         key,
                         "the path of a unix socket has at most \(Endpoint.maximumUnixPathLength) bytes; this one is longer"
                     )
@@ -79,7 +79,8 @@ extension Configuration {
                     isPublicAllowed == nil
                     ? "this port has no password. To connect from elsewhere, open a tunnel: ssh -L 7079:127.0.0.1:7079 SERVER"
                     : "only tor should connect to the node. To allow it anyway, set allow_public = true"
-                throw table.problem(key, "other machines can reach \(endpoint); \(advice)")
+                table.note(key, "other machines can reach \(endpoint); \(advice)")
+                return nil
             }
             return endpoint
         }

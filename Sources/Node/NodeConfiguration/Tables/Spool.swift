@@ -18,19 +18,18 @@ extension Configuration {
 
         /// `nil` if the spool is off.
         /// - Parameter state: the state directory.
-        /// - Throws: `ConfigurationError`.
-        init?(_ root: TableReader, state: String) throws {
-            let table = try root.table(
+        init?(_ root: TableReader, state: String) {
+            let table = root.table(
                 "spool", "Encrypted storage on disk for envelopes that senders allow to be stored; see delivery.md.")
-            let isSpooling = try table.boolean("enabled", default: false, "Store envelopes on disk")
+            let isSpooling = table.boolean("enabled", default: false, "Store envelopes on disk")
             keyFile =
-                try table.file(
+                table.file(
                     "key_file",
                     "Key that encrypts the spool, created together with it. If not set: `spool.key` in `node.state`. May be on other storage"
                 ) ?? "\(state)/spool.key"
-            maximumBytes = try table.integer(
+            maximumBytes = table.integer(
                 "max_bytes", in: 65_536...(1 << 40), default: 256 << 20, "Maximum size of stored envelopes, in bytes")
-            maximumEnvelopes = try table.integer(
+            maximumEnvelopes = table.integer(
                 "max_envelopes", in: 1...10_000_000, default: 200_000,
                 "Maximum stored envelopes; each also takes a few hundred bytes of memory")
             file = "\(state)/spool.sqlite"

@@ -53,85 +53,87 @@ extension Configuration {
         }
 
         /// - Parameter http: the endpoint of the HTTP API.
-        /// - Throws: `ConfigurationError`.
-        init(_ root: TableReader, http: Endpoint?) throws {
-            let table = try root.table("tor", "The onion service; see quickstart.md.")
-            managed = try table.flag(
+        init(_ root: TableReader, http: Endpoint?) {
+            let table = root.table("tor", "The onion service; see quickstart.md.")
+            managed = table.flag(
                 "managed",
                 "Use a tor that serves this node alone. If not set: true if `binary` is installed and `onion_directory` is not set"
             )
-            runner = try table.choice(
+            runner = table.choice(
                 "run_by", default: TorSettings.Runner.node,
                 "Who starts the node's own tor. `service`: systemd, as a user whose keys the node cannot read; for the Debian package, see operations.md"
             )
-            directory = try table.string(
+            directory = table.string(
                 "directory", expected: "a directory",
                 "Data directory of the node's own tor, with the onions' keys. If not set: `tor` in `node.state`; with `run_by = \"service\"`: `/var/lib/tocsin-tor`"
             ).map(table.paths.absolute)
-            binary = try table.string(
+            binary = table.string(
                 "binary", expected: "a program", default: Self.program,
                 "The tor program: a path, or a name to look up in `PATH`")
-            onionDirectory = try table.string(
+            onionDirectory = table.string(
                 "onion_directory", expected: "a directory",
                 "HiddenServiceDir of an external tor (see the example `torrc`), for `tocsin onion` and `tocsin check`"
             ).map(table.paths.absolute)
-            proofOfWork = try table.boolean(
+            proofOfWork = table.boolean(
                 "proof_of_work", default: true,
                 "Enable tor's defence: it requires proof of work while more clients connect than it can serve")
-            maxStreams = try table.integer(
+            maxStreams = table.integer(
                 "max_streams", in: 1...65_535, default: 64,
                 "Maximum streams per circuit; tor closes a circuit that opens more")
-            guard runner == .node || binary == Self.program else {
-                throw table.problem(
+            if runner == .service, binary != Self.program {
+                table.note(
                     "binary",
                     "has no effect with run_by = \"service\": change it in the unit, systemctl edit tocsin-tor")
             }
-            if let text = try table.string(
+            if let text = table.string(
                 "onionbalance", expected: "an onion address",
                 "Address of an OnionBalance that also leads to this node; see cluster.md. With an external tor, set it up there"
             ) {
-                guard let address = OnionAddress(text) else {
-                    throw table.problem("onionbalance", "must be an onion address of version 3, like \"ADDRESS.onion\"")
+                onionBalance = OnionAddress(text)
+                if onionBalance == nil {
+                    table.note("onionbalance", "must be an onion address of version 3, like \"ADDRESS.onion\"")
                 }
-                onionBalance = address
             }
-            onions = try Self.onions(table, http: http)
+            onions = Self.onions(table, http: http)
         }
 
-        private static func onions(_ tor: TableReader, http: Endpoint?) throws -> [TorSettings.Onion] {
-            let tables = try tor.tables(
+        private static func onions(_ tor: TableReader, http: Endpoint?) -> [TorSettings.Onion] {
+            let tables = tor.tables(
                 "onion",
                 "A further onion of the node's own tor, e.g. for another kind of desktop, or to keep an old address; at most \(maximumOnions)."
             )
             var onions: [TorSettings.Onion] = []
             for table in tables {
-                let text = try table.requiredString(
-                    "name", expected: "a name", "Name of the onion, for `tocsin onion --name`: letters, digits, - and _"
-                )
-                guard let name = try? ClientName(text) else {
-                    throw table.problem("name", "must be 1 to 64 letters, digits, - and _")
+                guard let onion = table.attempt({ try Self.onion(table, http: http) }) else { continue }
+                if onions.contains(where: { $0.name == onion.name }) {
+                    table.note("name", "another onion is named \(onion.name)")
                 }
-                guard !onions.contains(where: { $0.name == name }) else {
-                    throw table.problem("name", "another onion is named \(name)")
-                }
-                let ports = try table.ports(
-                    "ports", default: http == nil ? [7077] : [7077, 80, 8021],
-                    "Ports of the onion: 7077 leads to `listen.tnp`, any other to `listen.http`. Without `listen.http`: `[7077]` only"
-                )
-                if http == nil, ports.contains(where: { $0 != 7077 }) {
-                    throw table.problem("ports", "a port other than 7077 leads to listen.http, which is not set")
-                }
-                let access = try table.choice(
-                    "clients", default: OnionAccess.everyone,
-                    "`everyone`: open until a sender is authorised with `tocsin onion authorize --name`. `authorized`: tor closes the onion at its start if no sender is authorised"
-                )
-                onions.append(TorSettings.Onion(name: name, ports: ports, isClosed: access == .authorized))
-                try table.finish()
+                onions.append(onion)
             }
-            guard onions.count <= maximumOnions else {
-                throw tor.problem("onion", "there are more than \(maximumOnions)")
-            }
+            if tables.count > maximumOnions { tor.note("onion", "there are more than \(maximumOnions)") }
             return onions
+        }
+
+        private static func onion(_ table: TableReader, http: Endpoint?) throws -> TorSettings.Onion {
+            let text = try table.requiredString(
+                "name", expected: "a name", "Name of the onion, for `tocsin onion --name`: letters, digits, - and _"
+            )
+            guard let name = try? ClientName(text) else {
+                throw table.problem("name", "must be 1 to 64 letters, digits, - and _")
+            }
+            let ports = table.ports(
+                "ports", default: http == nil ? [7077] : [7077, 80, 8021],
+                "Ports of the onion: 7077 leads to `listen.tnp`, any other to `listen.http`. Without `listen.http`: `[7077]` only"
+            )
+            if http == nil, ports.contains(where: { $0 != 7077 }) {
+                table.note("ports", "a port other than 7077 leads to listen.http, which is not set")
+            }
+            let access = table.choice(
+                "clients", default: OnionAccess.everyone,
+                "`everyone`: open until a sender is authorised with `tocsin onion authorize --name`. `authorized`: tor closes the onion at its start if no sender is authorised"
+            )
+            table.finish()
+            return TorSettings.Onion(name: name, ports: ports, isClosed: access == .authorized)
         }
 
         /// The values of `tor.onion.clients`.

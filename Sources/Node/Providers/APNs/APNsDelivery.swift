@@ -50,10 +50,10 @@ package struct APNsDelivery: AppDelivery {
 
     package static func reader(
         _ root: TableReader
-    ) throws -> (_ app: AppIdentity, _ table: TableReader) throws -> APNsDelivery? {
-        let service = try APNsService(root)
+    ) -> (_ app: AppIdentity, _ table: TableReader) throws -> APNsDelivery? {
+        let service = APNsService(root)
         return { app, parent in
-            let table = try parent.table(
+            let table = parent.table(
                 Self.table,
                 "The app on iPhones. The node authenticates to APNs with a key (`.p8`) or a certificate (`.p12`).")
             return table.exists ? try APNsDelivery(table, of: app, service) : nil
@@ -63,12 +63,12 @@ package struct APNsDelivery: AppDelivery {
     private init(_ table: TableReader, of app: AppIdentity, _ service: APNsService) throws {
         profile = APNsProfile(
             topic: try Self.topic(table), format: app.format,
-            messageMagic: try table.messageMagic(default: "BisqMessageiOS"),
-            alert: try Self.alert(table), sound: try table.sound(),
-            contentAvailable: try table.choice(
+            messageMagic: table.messageMagic(default: "BisqMessageiOS"),
+            alert: try Self.alert(table), sound: table.sound(),
+            contentAvailable: table.choice(
                 "content_available", default: .request,
                 "Whether the app is woken (`content-available`); `request`: as the sender asks, by default yes"),
-            mutableContent: try table.choice(
+            mutableContent: table.choice(
                 "mutable_content", default: .request,
                 "Whether the app's extension decrypts the notification before it is shown (`mutable-content`); `request`: as the sender asks, by default yes"
             ))
@@ -102,22 +102,22 @@ package struct APNsDelivery: AppDelivery {
 
     private static func alert(_ table: TableReader) throws -> APNsProfile.Alert {
         let standard = "New notification"
-        let text = try table.string(
+        let text = table.string(
             "alert", "Text that the iPhone shows until the app has decrypted the envelope. If not set: \(standard)")
-        let key = try table.string("alert_loc_key", "Instead of `alert`: a key of the app's localised strings")
+        let key = table.string("alert_loc_key", "Instead of `alert`: a key of the app's localised strings")
         guard let key else { return .text(text ?? standard) }
         guard text == nil else { throw table.problem("alert_loc_key", "set alert or alert_loc_key, not both") }
         return .localized(key: key)
     }
 
     private static func credential(_ table: TableReader) throws -> APNsCredential {
-        let keyFile = try table.file("key_file", "Key from Apple (`.p8`); requires `key_id` and `team_id`. Mode 600")
-        let keyID = try table.string("key_id", "Id of the key: 10 letters and digits")
-        let teamID = try table.string("team_id", "Id of the team: 10 letters and digits")
-        let certificate = try table.file(
+        let keyFile = table.file("key_file", "Key from Apple (`.p8`); requires `key_id` and `team_id`. Mode 600")
+        let keyID = table.string("key_id", "Id of the key: 10 letters and digits")
+        let teamID = table.string("team_id", "Id of the team: 10 letters and digits")
+        let certificate = table.file(
             "certificate_file",
             "Certificate with its private key (`.p12`), instead of `key_file`, `key_id` and `team_id`. Mode 600")
-        let password = try table.file(
+        let password = table.file(
             "certificate_password_file", "Password of the certificate, if it has one. Mode 600")
         switch (keyFile, certificate) {
         case (let keyFile?, nil):

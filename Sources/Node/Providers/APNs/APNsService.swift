@@ -15,15 +15,15 @@ package struct APNsService: Sendable {
     package let connections: ClosedRange<Int>
 
     /// - Parameter root: the whole configuration.
-    package init(_ root: TableReader) throws {
-        let table = try root.table("apns", "Connections to APNs (Apple), for all apps.")
-        production = try table.serviceURL(
-            "production", default: "https://api.push.apple.com", "APNs for pairing tokens with the magic `iOS`")
-        development = try table.serviceURL(
-            "development", default: "https://api.development.push.apple.com",
+    package init(_ root: TableReader) {
+        let table = root.table("apns", "Connections to APNs (Apple), for all apps.")
+        production = table.serviceURL(
+            "production", default: "api.push.apple.com", "APNs for pairing tokens with the magic `iOS`")
+        development = table.serviceURL(
+            "development", default: "api.development.push.apple.com",
             "APNs for pairing tokens with the magic `iOSDev`")
-        trustFile = try table.file("trust_file", TableReader.trustFileHelp)
-        connections = try table.connections()
+        trustFile = table.file("trust_file", TableReader.trustFileHelp)
+        connections = table.connections()
     }
 }
 

@@ -32,8 +32,7 @@ package protocol AppDelivery: Sendable {
     /// Reads what all apps share.
     /// - Parameter root: the whole configuration.
     /// - Returns: reads an app's table; its result is `nil` if the app has none.
-    /// - Throws: `ConfigurationError`.
-    static func reader(_ root: TableReader) throws -> (_ app: AppIdentity, _ table: TableReader) throws -> Self?
+    static func reader(_ root: TableReader) -> (_ app: AppIdentity, _ table: TableReader) throws -> Self?
 
     /// The platforms on which it delivers.
     var platforms: [Magic] { get }

@@ -32,15 +32,15 @@ package enum DeliveryKinds {
     /// - Returns: reads an app's ways to deliver.
     package static func reader(
         _ root: TableReader
-    ) throws -> (_ app: AppIdentity, _ table: TableReader) throws -> [any AppDelivery] {
-        let readers = try all.map { try erased($0, root) }
-        return { app, table in try readers.compactMap { try $0(app, table) } }
+    ) -> (_ app: AppIdentity, _ table: TableReader) -> [any AppDelivery] {
+        let readers = all.map { erased($0, root) }
+        return { app, table in readers.compactMap { read in table.attempt { try read(app, table) } ?? nil } }
     }
 
     private static func erased<Delivery: AppDelivery>(
         _ kind: Delivery.Type, _ root: TableReader
-    ) throws -> (AppIdentity, TableReader) throws -> (any AppDelivery)? {
-        let read = try kind.reader(root)
+    ) -> (AppIdentity, TableReader) throws -> (any AppDelivery)? {
+        let read = kind.reader(root)
         return { app, table in try read(app, table) }
     }
 }

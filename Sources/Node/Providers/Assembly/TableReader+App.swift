@@ -7,17 +7,17 @@ extension TableReader {
     func messageMagic(
         _ key: String = "message_magic", default standard: String,
         _ help: String = "Text before the first `|` of the payload of a `pipe` app; letters and digits"
-    ) throws -> String {
-        let magic = try string(key, default: standard, help)
-        guard magic.utf8.count <= 64, magic.allSatisfy(\.isASCIILetterOrDigit) else {
-            throw problem(key, "must be at most 64 ASCII letters and digits")
+    ) -> String {
+        let magic = string(key, default: standard, help)
+        if magic.utf8.count > 64 || !magic.allSatisfy(\.isASCIILetterOrDigit) {
+            note(key, "must be at most 64 ASCII letters and digits")
         }
         return magic
     }
 
     /// Reads the sound of an app's notifications.
-    func sound() throws -> String {
-        try string(
+    func sound() -> String {
+        string(
             "sound", default: "default", "Sound of a notification that is not silent: `default`, or a sound of the app")
     }
 

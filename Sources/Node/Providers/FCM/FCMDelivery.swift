@@ -16,10 +16,10 @@ package struct FCMDelivery: AppDelivery {
 
     package static func reader(
         _ root: TableReader
-    ) throws -> (_ app: AppIdentity, _ table: TableReader) throws -> FCMDelivery? {
-        let service = try FCMService(root)
+    ) -> (_ app: AppIdentity, _ table: TableReader) throws -> FCMDelivery? {
+        let service = FCMService(root)
         return { app, parent in
-            let table = try parent.table(Self.table, "The app on Android phones.")
+            let table = parent.table(Self.table, "The app on Android phones.")
             return table.exists ? try FCMDelivery(table, of: app, service) : nil
         }
     }
@@ -28,16 +28,16 @@ package struct FCMDelivery: AppDelivery {
         let file = try table.requiredString(
             "service_account_file", expected: "the JSON file from Firebase",
             "Service account with which the node authenticates to FCM. Mode 600")
-        let magic = try table.messageMagic(default: "BisqMessageAndroid")
-        let isDataOnly = try table.boolean(
+        let magic = table.messageMagic(default: "BisqMessageAndroid")
+        let isDataOnly = table.boolean(
             "data_only", default: false, "Send no notification block: the app shows its own notification")
-        let title = try table.string(
+        let title = table.string(
             "title", default: "Notification", "Title that Android shows until the app has decrypted the envelope")
-        let body = try table.string(
+        let body = table.string(
             "body", default: "New notification", "Text that Android shows until the app has decrypted the envelope")
         profile = FCMProfile(
             format: app.format, messageMagic: magic, notification: isDataOnly ? nil : (title: title, body: body),
-            sound: try table.sound())
+            sound: table.sound())
         serviceAccountFile = table.paths.absolute(file)
         self.service = service
     }

@@ -12,12 +12,12 @@ package struct FCMService: Sendable {
     package let connections: ClosedRange<Int>
 
     /// - Parameter root: the whole configuration.
-    package init(_ root: TableReader) throws {
-        let table = try root.table("fcm", "Connections to FCM (Google), for all apps.")
-        url = try table.serviceURL(
-            "endpoint", default: "https://fcm.googleapis.com", "FCM for pairing tokens with the magic `android`")
-        trustFile = try table.file("trust_file", TableReader.trustFileHelp)
-        connections = try table.connections()
+    package init(_ root: TableReader) {
+        let table = root.table("fcm", "Connections to FCM (Google), for all apps.")
+        url = table.serviceURL(
+            "endpoint", default: "fcm.googleapis.com", "FCM for pairing tokens with the magic `android`")
+        trustFile = table.file("trust_file", TableReader.trustFileHelp)
+        connections = table.connections()
     }
 }
 

@@ -33,7 +33,7 @@ package struct UpstreamDelivery: AppDelivery {
         _ root: TableReader
     ) -> (_ app: AppIdentity, _ table: TableReader) throws -> UpstreamDelivery? {
         { _, parent in
-            let table = try parent.table(
+            let table = parent.table(
                 Self.table,
                 "The node that delivers on the platforms for which this node has no credential; see self-hosting-an-app.md."
             )
@@ -51,7 +51,7 @@ package struct UpstreamDelivery: AppDelivery {
         guard texts.count <= Self.maximumNodes else {
             throw table.problem("node", "lists more than \(Self.maximumNodes) nodes")
         }
-        let isDirect = try table.boolean(
+        let isDirect = table.boolean(
             "direct", default: false, "Connect without tor: for a node on this machine or on a private link")
         self.isDirect = isDirect
         nodes = try texts.map { try Self.upstreamNode($0, isDirect: isDirect, table) }
@@ -59,11 +59,11 @@ package struct UpstreamDelivery: AppDelivery {
             "app", expected: "the app's name there",
             "Name of the app at the upstream node. If not set: the name that a TNP sender gives, or this `[[app]]`'s `name` for HTTP senders. If the name differs, this node replaces the sender's signature by its own"
         ).map { try table.appName($0, "app") }
-        siteKeyFile = try table.file(
+        siteKeyFile = table.file(
             "site_key",
             "File with a key by which the upstream nodes know this node as a site; see `tocsin site key`. Mode 600")
-        appleMagic = try table.messageMagic("message_magic_ios", default: "BisqMessageiOS")
-        googleMagic = try table.messageMagic("message_magic_android", default: "BisqMessageAndroid")
+        appleMagic = table.messageMagic("message_magic_ios", default: "BisqMessageiOS")
+        googleMagic = table.messageMagic("message_magic_android", default: "BisqMessageAndroid")
     }
 
     private static func upstreamNode(

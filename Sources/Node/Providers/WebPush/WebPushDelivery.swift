@@ -29,7 +29,7 @@ package struct WebPushDelivery: AppDelivery {
         _ root: TableReader
     ) -> (_ app: AppIdentity, _ table: TableReader) throws -> WebPushDelivery? {
         { _, parent in
-            let table = try parent.table(
+            let table = parent.table(
                 Self.table,
                 "The app on phones without Google's services (UnifiedPush) and in browsers: Web Push; see web-push.md. The node sends requests to servers that its senders name: keep `servers` as short as you can."
             )
@@ -85,7 +85,7 @@ package struct WebPushDelivery: AppDelivery {
             "Those of the push servers whose endpoints need a query, written as in `servers`. Elsewhere the node takes no query but `up=1`, because with others some servers send mail in the node's name. If not set: \(Self.usualQueryServers.joined(separator: ", "))"
         )
         let queryServers = try patterns("query_servers", withQuery ?? Self.usualQueryServers)
-        let ports = try table.ports("ports", default: [443], "Ports of these servers")
+        let ports = table.ports("ports", default: [443], "Ports of these servers")
         let local =
             try table.strings(
                 "local_servers", expected: "a name and port", isRequired: false,
@@ -103,7 +103,7 @@ package struct WebPushDelivery: AppDelivery {
                 "names \(policy.namedOrigins.count) servers with their ports, at most "
                     + "\(PushServerPolicy.maximumNamedOrigins): write *.NAME for several of one domain")
         }
-        let notice = try table.string(
+        let notice = table.string(
             "notice", default: "Open the desktop app",
             "What phones show that were paired as `android|…` with a push endpoint: their notifications have no content. The push server can read it. 1 to 200 bytes"
         )
@@ -111,17 +111,17 @@ package struct WebPushDelivery: AppDelivery {
         self.policy = policy
         self.contact = contact
         self.notice = notice
-        messageMagic = try table.messageMagic(
+        messageMagic = table.messageMagic(
             default: "BisqMessageAndroid",
             "For an app without `[app.fcm]`: the text before the first `|` of what desktops send to Android phones by HTTP"
         )
-        keyFile = try table.file(
+        keyFile = table.file(
             "key_file",
             "Key by which push servers recognise the node (VAPID, RFC 8292): P-256 in PEM form, mode 600, made if the file does not exist. If not set: `vapid.pem` in `node.state`. All nodes of a cluster need the same"
         )
-        trustFile = try table.file(
+        trustFile = table.file(
             "trust_file", "Additional certificate authorities, in PEM form, for servers of your own")
-        usesTor = try table.boolean(
+        usesTor = table.boolean(
             "tor", default: false, "Reach all push servers through tor; onion services are always reached through it")
     }
 

@@ -385,7 +385,7 @@ let package = Package(
         .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
-                "Settings",
+                "Settings", "AdminPort",
                 "Admission", "Cluster", "Confinement", "Cryptography", "Delivery", "EventLoop", "Handles",
                 "NodeConfiguration", "Prometheus", "Providers", "Redis", "StandIns", "TNP", "TestSupport", "Time",
                 "TocsinNode", "Tor",

@@ -23,13 +23,13 @@ struct DashboardPage {
             <meta charset="utf-8">
             <meta name="viewport" content="width=device-width, initial-scale=1">
             <meta name="color-scheme" content="light dark">
-            <title>Tocsin: \(health.summary)</title>
+            <title>\(snapshot.name ?? "Tocsin"): \(health.summary)</title>
             <link rel="icon" href="data:image/svg+xml,\(DashboardFiles.icon)">
             <link rel="stylesheet" href="/dashboard.css">
             <script src="/dashboard.js" defer></script>
             </head>
             <body>
-            <header><h1>\(Self.bell) Tocsin</h1>
+            <header><h1>\(Self.bell) \(snapshot.name ?? "Tocsin")</h1>
             <noscript><p>JavaScript is off: this page does not update. Reload it for current values.</p></noscript></header>
             <p id="link" role="status"></p>
             <main>
@@ -79,9 +79,13 @@ struct DashboardPage {
             case .bad: #"<path d="M6.5 6.5l11 11M17.5 6.5l-11 11"/>"#
             }
         let reasons: HTML = health.reasons.isEmpty ? "" : "<ul>\(health.reasons.map { "<li>\($0)</li>" as HTML })</ul>"
+        let help: HTML =
+            health.sections.isEmpty
+            ? ""
+            : "<p>What to do: operations.md, \(health.sections.map(\.rawValue).joined(separator: ", "))</p>"
         return """
             <section id="attemptResult" class="wide \(health.grade.rawValue)"><svg class="mark" viewBox="0 0 24 24" \
-            aria-hidden="true">\(marks)</svg><div><h2>\(health.summary)</h2>\(reasons)<p class="quiet">As of \
+            aria-hidden="true">\(marks)</svg><div><h2>\(health.summary)</h2>\(reasons)\(help)<p class="quiet">As of \
             <time>\(Format.clockWithSeconds(snapshot.now)) UTC</time> · version \(snapshot.version) · up for \
             \(Format.span(snapshot.uptime))\(recentAlarms)</p></div></section>
             """

@@ -4,38 +4,39 @@ import NodeConfiguration
 import Settings
 
 /// The overall health of the node: a grade, a summary and the reasons.
-struct Health: Equatable {
-    enum Grade: String, CaseIterable {
+package struct Health: Equatable {
+    package enum Grade: String, CaseIterable {
         case good, untried, warning, bad
     }
 
     /// A credential that expires within this number of seconds is a concern.
     static let expiryNotice: Int64 = 14 * 86_400
 
-    let grade: Grade
-    let summary: String
+    package let grade: Grade
+    /// One sentence with the cause; the same for as long as the cause is.
+    package let summary: String
     /// The problems, most severe first.
-    let reasons: [String]
+    let concerns: [Concern]
+    /// What is no problem, but should be known.
+    private let notes: [String]
 
-    init(_ snapshot: NodeSnapshot) {
+    package init(_ snapshot: NodeSnapshot) {
         let conditions = RouteConditions(snapshot.routes, at: snapshot.now)
-        let (failed, concerns) = (conditions.failed, Self.concerns(snapshot, conditions))
+        let (failed, warnings) = (conditions.failed, Self.warnings(snapshot, conditions))
         let untried = conditions.untried
-        let notes = untried.isEmpty || conditions.isUntried ? [] : ["not tried yet: \(untried.joined(separator: ", "))"]
-        reasons = snapshot.notReady + concerns + notes
+        concerns = snapshot.notReady + warnings
+        notes = untried.isEmpty || conditions.isUntried ? [] : ["not tried yet: \(untried.joined(separator: ", "))"]
         if !snapshot.notReady.isEmpty {
-            (grade, summary) = (.bad, "The node is not ready")
+            (grade, summary) = (.bad, "The node is not ready: \(Self.titles(snapshot.notReady))")
         } else if !failed.isEmpty {
             let answers = Set(failed.compactMap(\.record.shut?.answer)).sorted().joined(separator: ", ")
             (grade, summary) = (
                 .bad, "Nothing is delivered on \(failed.map(\.name).joined(separator: ", ")): \(answers)"
             )
-        } else if !concerns.isEmpty {
+        } else if !warnings.isEmpty {
             let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
-            (grade, summary) = (
-                .warning,
-                hasDelivered ? "The node delivers notifications, with warnings" : "The node is ready, with warnings"
-            )
+            let state = hasDelivered ? "The node delivers notifications" : "The node is ready"
+            (grade, summary) = (.warning, "\(state), but \(Self.titles(warnings))")
         } else if conditions.isUntried {
             (grade, summary) = (.untried, "The node is ready; nothing was sent yet")
         } else {
@@ -43,35 +44,66 @@ struct Health: Equatable {
         }
     }
 
-    private static func concerns(_ snapshot: NodeSnapshot, _ conditions: RouteConditions) -> [String] {
-        var concerns: [String] = []
+    /// The problems and notes as texts.
+    var reasons: [String] { concerns.map(\.text) + notes }
+
+    /// The sections of Docs/operations.md that help, each once.
+    var sections: [Concern.Section] {
+        concerns.compactMap(\.section).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
+    }
+
+    /// The title of the first concern, and how many there are besides.
+    private static func titles(_ concerns: [Concern]) -> String {
+        concerns[0].title + (concerns.count > 1 ? ", and \(concerns.count - 1) more" : "")
+    }
+
+    private static func warnings(_ snapshot: NodeSnapshot, _ conditions: RouteConditions) -> [Concern] {
+        var warnings: [Concern] = []
         // Why the node is not ready says the same already.
-        if snapshot.notReady.isEmpty { concerns += conditions.causes }
+        if snapshot.notReady.isEmpty { warnings += conditions.causes }
         for route in snapshot.routes where route.isSurge {
-            concerns.append("surge of token refusals on \(route.name): check the environment and the topic")
+            warnings.append(
+                Concern(
+                    "surge of token refusals on \(route.name)", "check the environment and the topic",
+                    see: .tokenRefusalSurge))
         }
-        if let tor = snapshot.tor, !tor.isPublished {
-            concerns.append("the onion service is not published")
+        if let tor = snapshot.tor, !tor.isPublished, snapshot.notReady.isEmpty {
+            warnings.append(Concern("the onion service is not published", see: .onionNotPublished))
         }
-        if let cluster = snapshot.cluster {
-            if !cluster.isAvailable {
-                concerns.append(
-                    "the engine of the cluster cannot be used, and the node works alone: \(cluster.problem ?? "")")
-            }
-            if cluster.isSlow {
-                concerns.append("the engine of the cluster is slow, and the node sometimes decides alone")
-            }
-            for node in cluster.nodes where !node.isAlive {
-                concerns.append("the cluster's node \(node.name) has been absent for \(Format.span(node.absence))")
-            }
-        }
+        if let cluster = snapshot.cluster { warnings += Self.warnings(of: cluster) }
         if let last = snapshot.canary?.last, !last.isDelivered {
-            concerns.append("the canary could not ring the operator's phone: \(last.text)")
+            warnings.append(Concern("the canary could not ring the operator's phone", last.text, see: .canarySilent))
         }
+        warnings += snapshot.reload.concerns
         for credential in snapshot.credentials {
             guard let end = credential.expires, end - snapshot.now < expiryNotice else { continue }
-            concerns.append("\(credential.app): \(credential.kind) \(Format.expiry(end, at: snapshot.now))")
+            let hasEnded = end <= snapshot.now
+            warnings.append(
+                Concern(
+                    "the \(credential.kind) of \(credential.app) \(hasEnded ? "has expired" : "expires soon")",
+                    Format.expiry(end, at: snapshot.now), see: hasEnded ? .credentialEnded : .credentialEndsSoon))
         }
-        return concerns
+        return warnings
+    }
+
+    private static func warnings(of cluster: NodeSnapshot.Cluster) -> [Concern] {
+        var warnings: [Concern] = []
+        if !cluster.isAvailable {
+            warnings.append(
+                Concern(
+                    "the engine of the cluster cannot be used, and the node works alone", cluster.problem ?? "",
+                    see: .engineUnavailable))
+        }
+        if cluster.isSlow {
+            warnings.append(
+                Concern(
+                    "the engine of the cluster is slow, and the node sometimes decides alone", see: .engineUnavailable))
+        }
+        for node in cluster.nodes where !node.isAlive {
+            warnings.append(
+                Concern(
+                    "the cluster's node \(node.name) is absent", "for \(Format.span(node.absence))", see: .nodeAbsent))
+        }
+        return warnings
     }
 }

@@ -235,8 +235,12 @@ package struct NodeSnapshot: Sendable {
     package var version = ""
     /// Seconds since the start.
     package var uptime: Int64 = 0
+    /// What the operator calls the node; `nil` if it has no name.
+    package var name: String?
     /// The reasons why the node is not ready; empty if it is.
-    package var notReady: [String] = []
+    package var notReady: [Concern] = []
+    /// What the last reloads say of the files on disk.
+    package var reload = ReloadState()
     /// Open connections of senders, over TNP and over HTTP.
     package var connections: (tnp: Int, http: Int) = (0, 0)
     /// Known circuits.
@@ -274,7 +278,7 @@ extension NodeSnapshot {
     package init(now: Int64) { self.now = now }
 
     /// Why these routes make a node not ready; empty if they do not.
-    package static func reasonsNotReady(_ routes: [RouteState], at now: Int64) -> [String] {
+    package static func reasonsNotReady(_ routes: [RouteState], at now: Int64) -> [Concern] {
         RouteConditions(routes, at: now).reasonsNotReady
     }
 }

@@ -97,7 +97,7 @@ struct RouteConditions {
     }
 
     /// Why the node is not ready: for each app that no route serves.
-    var reasonsNotReady: [String] {
+    var reasonsNotReady: [Concern] {
         var apps: [String] = []
         for (route, _) in routes where !apps.contains(route.app) { apps.append(route.app) }
         let failed = failed
@@ -108,19 +108,28 @@ struct RouteConditions {
                 // Nobody knows whether an untried route works, while users miss another one.
                 ? own.contains { $0.condition == .working } : own.contains { $0.condition.mayServe }
             guard !isServed else { return nil }
-            let causes = own.filter { $0.condition == .shut }.map { cause(of: $0.state) }
-            return "no push service works for \(app): \(causes.joined(separator: "; "))"
+            let shut = own.filter { $0.condition == .shut }.map(\.state)
+            let answers = Set(shut.compactMap(\.record.shut?.answer)).sorted().joined(separator: ", ")
+            return Concern(
+                "no push service works for \(app)" + (answers.isEmpty ? "" : " (\(answers))"),
+                shut.map(cause).joined(separator: "; "), see: .pushServiceStopped)
         }
     }
 
     /// Why each shut route is.
-    var causes: [String] { routes.filter { $0.condition == .shut }.map { cause(of: $0.state) } }
+    var causes: [Concern] {
+        routes.filter { $0.condition == .shut }.map {
+            Concern(
+                "\($0.state.name) is shut" + ($0.state.record.shut.map { " (\($0.answer))" } ?? ""),
+                cause(of: $0.state), see: .pushServiceStopped)
+        }
+    }
 
     /// Why a route is shut, since when, and when it is tried again.
     private func cause(of route: NodeSnapshot.RouteState) -> String {
         let answer = route.record.shut.map { " after the answer \($0.answer)" } ?? ""
         let since =
-            route.record.shut.map { " since \(Format.time($0.since)), \(Format.span(now - $0.since))" } ?? ""
+            route.record.shut.map { " since \(Format.time($0.since)) (\(Format.span(now - $0.since)))" } ?? ""
         let next =
             switch route.nextProbe {
             case nil: ""

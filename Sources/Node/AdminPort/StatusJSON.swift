@@ -7,7 +7,7 @@ enum StatusJSON {
     /// The status and body of the response to `/readyz`.
     static func readiness(_ snapshot: NodeSnapshot) -> (status: Int, body: String) {
         guard !snapshot.notReady.isEmpty else { return (200, #"{"ready":true}"#) }
-        let object: JSONObject = ["ready": false, "reasons": snapshot.notReady]
+        let object: JSONObject = ["ready": false, "reasons": snapshot.notReady.map(\.text)]
         return (503, object.json)
     }
 
@@ -15,8 +15,9 @@ enum StatusJSON {
     static func status(_ snapshot: NodeSnapshot) -> String {
         let (connections, effort) = (snapshot.connections, snapshot.effort)
         let object: JSONObject = [
-            "now": snapshot.now, "version": snapshot.version, "uptime_seconds": snapshot.uptime,
-            "ready": snapshot.notReady.isEmpty, "reasons": snapshot.notReady, "health": health(snapshot),
+            "now": snapshot.now, "name": snapshot.name, "version": snapshot.version, "uptime_seconds": snapshot.uptime,
+            "ready": snapshot.notReady.isEmpty, "reasons": snapshot.notReady.map(\.text), "health": health(snapshot),
+            "reload": reload(snapshot.reload),
             "connections": ["tnp": connections.tnp, "http": connections.http] as JSONObject,
             "circuits": snapshot.circuits, "in_flight": snapshot.inFlight, "spool": snapshot.spool.map(spool),
             "handles": snapshot.handles,
@@ -53,7 +54,20 @@ enum StatusJSON {
 
     private static func health(_ snapshot: NodeSnapshot) -> JSONObject {
         let health = Health(snapshot)
-        return ["grade": health.grade.rawValue, "summary": health.summary, "reasons": health.reasons]
+        return [
+            "grade": health.grade.rawValue, "summary": health.summary, "reasons": health.reasons,
+            "see": health.sections.map { "operations.md#\($0.rawValue.lowercased())" },
+        ]
+    }
+
+    private static func reload(_ reload: ReloadState) -> JSONObject {
+        func failure(_ subject: ReloadState.Subject) -> JSONObject? {
+            reload.failures[subject].map { ["since": $0.since, "error": $0.text] }
+        }
+        return [
+            "configuration_failure": failure(.configuration), "credentials_failure": failure(.credentials),
+            "restart_pending": reload.restartKeys,
+        ]
     }
 
     private static func routes(_ snapshot: NodeSnapshot) -> [JSONObject] {

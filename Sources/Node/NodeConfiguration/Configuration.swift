@@ -35,6 +35,8 @@ package struct Configuration: Sendable {
     package var file: String
     /// The state directory.
     package var state: String
+    /// What the operator calls the node, for the dashboard and the status; `nil` if it has no name.
+    package var name: String?
     /// The minimum level of log messages.
     package var logLevel: Logger.Level
     /// The format of log lines.
@@ -148,6 +150,10 @@ package struct Configuration: Sendable {
             ))
         let state = override ?? named
         self.state = state
+        name = node.string(
+            "name", expected: "a name", "Name of the node, for the dashboard and `tocsin status`: at most 64 characters"
+        )
+        if let name, !(1...64).contains(name.count) { node.note("name", "must have 1 to 64 characters") }
         logLevel = node.choice("log", default: Logger.Level.info, "Minimum level of log messages")
         logFormat = node.choice(
             "log_format", default: LogFormat.text, "Format of the log on standard error: for people or for programs")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AdminPort
 import Cluster
 import Cryptography
 import Delivery
@@ -86,7 +87,7 @@ final class EventLog {
         case .spoolUnreadable(let count):
             logger.error(
                 "dropped unreadable rows of the spool: was its key replaced, or is the disk damaged?",
-                metadata: ["rows": "\(count)"])
+                metadata: ["rows": .number(count)])
         }
     }
 
@@ -174,7 +175,7 @@ final class EventLog {
     func proofOfWork(effort: UInt32) {
         logger.notice(
             effort == 0 ? "proof of work no longer required" : "proof of work required",
-            metadata: ["effort": "\(effort)"])
+            metadata: ["effort": .number(effort)])
     }
 
     func standingNotSaved(_ error: any Error) {
@@ -193,14 +194,14 @@ final class EventLog {
             no device token was used for a long time: check the clock of this machine; the node counts only part of that \
             time towards expiry
             """,
-            metadata: ["days": "\(idleDays)"])
+            metadata: ["days": .number(idleDays)])
     }
 
     // MARK: Life cycle
 
     func listening(tnp: String, http: String?, admin: String?, routes: [String], spooled: Int?) {
         var metadata: Logger.Metadata = [
-            "tnp": "\(tnp)", "routes": "\(routes.joined(separator: " "))", "spool": "\(spooled ?? 0)",
+            "tnp": "\(tnp)", "routes": "\(routes.joined(separator: " "))", "spool": .number(spooled ?? 0),
         ]
         metadata["http"] = http.map { "\($0)" }
         metadata["admin"] = admin.map { "\($0)" }
@@ -230,7 +231,8 @@ final class EventLog {
 
     /// Logs that this node has taken over stored envelopes of a node that has ended.
     func adopted(_ envelopes: Int) {
-        logger.notice("took over stored envelopes of a node that has ended", metadata: ["envelopes": "\(envelopes)"])
+        logger.notice(
+            "took over stored envelopes of a node that has ended", metadata: ["envelopes": .number(envelopes)])
     }
 
     /// Logs each failure of the canary, and a success after the start or after a failure.
@@ -245,12 +247,17 @@ final class EventLog {
         }
     }
 
+    /// Logs that the node's health is another one than the log told last.
+    func changed(to health: Health) {
+        logger.notice("\(health.summary)", metadata: ["health": "\(health.grade.rawValue)"])
+    }
+
     /// What became of notifications in the last minutes.
     func report(_ totals: NodeTotals, minutes: Int) {
-        let metadata = totals.metadata
+        let counts = totals.counts
         logger.notice(
-            "\(metadata.isEmpty ? "no notifications in" : "notifications of") the last \(Format.count(minutes, "minute"))",
-            metadata: Logger.Metadata(uniqueKeysWithValues: metadata.map { ($0, "\($1)") }))
+            "\(counts.isEmpty ? "no notifications in" : "notifications of") the last \(Format.count(minutes, "minute"))",
+            metadata: counts.mapValues { .dictionary($0.mapValues { .number($0) }) })
     }
 
     func expiry(of certificate: ProviderWorkshop.Certificate, _ nearness: ExpiryWarnings.Nearness) {

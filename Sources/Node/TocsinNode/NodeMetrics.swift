@@ -23,7 +23,8 @@ final class NodeMetrics {
         .deviceTokens, .handles, .apnsTokenAge, .credentialExpiry, .upstreamConnections, .upstreamReachable,
         .upstreamPuzzleEffort, .clusterEngineAvailable, .clusterEngineRoundTrip, .clusterClockOffset,
         .clusterNodes, .clusterDecisions, .canarySuccess, .canaryLastSuccess, .canaryInterval,
-        .torBootstrapRatio, .torDescriptorPublished, .torRestarts, .keyHolderLosses, .sandboxRefusedCalls,
+        .reloadFailed, .restartPending, .torBootstrapRatio, .torDescriptorPublished, .torRestarts, .keyHolderLosses,
+        .sandboxRefusedCalls,
         BuildInfo.family,
     ]
 
@@ -391,6 +392,14 @@ final class NodeMetrics {
         set(.clusterNodes, engine.members.count - living, ["absent"])
     }
 
+    /// Shows what the last reloads say of the files on disk.
+    func show(_ reload: ReloadState) {
+        for subject in ReloadState.Subject.allCases {
+            set(.reloadFailed, reload.failures[subject] == nil ? 0 : 1, [subject.rawValue])
+        }
+        set(.restartPending, reload.restartKeys.count)
+    }
+
     /// Shows the state of the upstream nodes; removes the series of those that are gone.
     func show(_ nodes: [(app: String, node: UpstreamStatus)]) {
         guard !nodes.isEmpty || !upstreams.isEmpty else { return }
@@ -573,6 +582,13 @@ extension MetricFamily {
         help: "When the canary last rang the operator's phone; the node's start before the first time.")
     fileprivate static let canaryInterval = MetricFamily(
         "tocsin_canary_interval_seconds", .gauge, help: "Time between two notifications of the canary.")
+    fileprivate static let reloadFailed = MetricFamily(
+        "tocsin_reload_failed", .gauge,
+        help: "1 if the configuration, or a credential, on disk is invalid: the node goes on with what it read before.",
+        labels: ["file"], maximumSeries: ReloadState.Subject.allCases.count)
+    fileprivate static let restartPending = MetricFamily(
+        "tocsin_restart_pending", .gauge,
+        help: "Number of keys of the configuration on disk that take effect after a restart.")
     fileprivate static let torBootstrapRatio = MetricFamily(
         "tocsin_tor_bootstrap_ratio", .gauge, help: "Bootstrap progress of the node's own tor, 0 to 1.")
     fileprivate static let torDescriptorPublished = MetricFamily(

@@ -18,30 +18,16 @@ extension NodeParts: AdminServer.Source {
 
     var isAlive: Bool { !isStopping }
 
-    func snapshot() -> NodeSnapshot {
+    /// What ``AdminPort/Health`` needs of a snapshot.
+    private var essentials: NodeSnapshot {
         let now = UnixTime.now
         let statistics = dispatch.statistics
         var snapshot = NodeSnapshot(now: now)
-        snapshot.version = Version.current
-        snapshot.uptime = (MonotonicTime.now - started).components.seconds
         snapshot.routes = statistics.lanes.map(state)
         snapshot.notReady = reasonsNotReady(statistics, snapshot.routes, at: now)
-        snapshot.connections = connections.countByProtocol
-        snapshot.circuits = intakeState.admission.known.circuits
-        snapshot.inFlight = statistics.inFlight
-        snapshot.spool = statistics.stored
-        snapshot.handles = handles?.count
-        snapshot.effort = intakeState.admission.efforts
+        snapshot.reload = reloadState
         snapshot.hour = metrics.history.hour(at: now)
-        snapshot.day = metrics.history.day(at: now)
-        snapshot.refusals = metrics.recentRefusals
-        snapshot.latencies = metrics.recentLatencies
         snapshot.credentials = credentials
-        snapshot.upstreams = providers.upstreams.map { app, node in
-            NodeSnapshot.Upstream(
-                app: app, node: "\(node.node)", connections: node.connections, isReachable: node.isReachable(at: .now),
-                effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text)
-        }
         snapshot.cluster = cluster.map { state(of: $0.engine.status) }
         snapshot.canary = canary.canary.map { canary in
             NodeSnapshot.Canary(
@@ -49,6 +35,38 @@ extension NodeParts: AdminServer.Source {
                 last: canary.record.last.map { NodeSnapshot.Attempt(isDelivered: $0.isDelivered, text: $0.text) })
         }
         snapshot.tor = torState
+        return snapshot
+    }
+
+    /// How the node is.
+    var health: Health { Health(essentials) }
+
+    func snapshot() -> NodeSnapshot {
+        let statistics = dispatch.statistics
+        var snapshot = essentials
+        snapshot.name = configuration.name
+        snapshot.version = Version.current
+        snapshot.uptime = (MonotonicTime.now - started).components.seconds
+        for (index, lane) in statistics.lanes.enumerated() {
+            let latency = metrics.recentLatency(of: lane.route)
+            snapshot.routes[index].answers = metrics.answers(of: lane.route)
+            snapshot.routes[index].p50 = latency?.quantile(0.5)
+            snapshot.routes[index].p99 = latency?.quantile(0.99)
+        }
+        snapshot.connections = connections.countByProtocol
+        snapshot.circuits = intakeState.admission.known.circuits
+        snapshot.inFlight = statistics.inFlight
+        snapshot.spool = statistics.stored
+        snapshot.handles = handles?.count
+        snapshot.effort = intakeState.admission.efforts
+        snapshot.day = metrics.history.day(at: snapshot.now)
+        snapshot.refusals = metrics.recentRefusals
+        snapshot.latencies = metrics.recentLatencies
+        snapshot.upstreams = providers.upstreams.map { app, node in
+            NodeSnapshot.Upstream(
+                app: app, node: "\(node.node)", connections: node.connections, isReachable: node.isReachable(at: .now),
+                effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text)
+        }
         snapshot.alarms = alarms.alarms
         return snapshot
     }
@@ -57,17 +75,22 @@ extension NodeParts: AdminServer.Source {
 
     private func reasonsNotReady(
         _ statistics: DispatchStatistics, _ routes: [NodeSnapshot.RouteState], at now: Int64
-    ) -> [String] {
-        var reasons: [String] = []
-        if !isServing { reasons.append("the node is starting") }
-        if isStopping { reasons.append("the node is stopping") }
+    ) -> [Concern] {
+        var reasons: [Concern] = []
+        if !isServing { reasons.append(Concern("the node is starting")) }
+        if isStopping { reasons.append(Concern("the node is stopping")) }
         if let holder = isolation?.holder, holder.credentials == nil {
-            reasons.append("the process with the keys of Apple and Google is lost: see the log")
+            reasons.append(
+                Concern("the process with the keys of Apple and Google is lost", "see the log", see: .keyHolderLost))
         }
         reasons += NodeSnapshot.reasonsNotReady(routes, at: now)
-        if let shortage = statistics.shortage { reasons.append("the spool takes no more envelopes: \(shortage.text)") }
+        if let shortage = statistics.shortage {
+            reasons.append(Concern("the spool takes no more envelopes", shortage.text, see: .spoolRefuses))
+        }
         if let status = onions.status, !status.isReachable {
-            reasons.append("the onion cannot be reached" + (status.problem.map { ": \($0)" } ?? " yet"))
+            reasons.append(
+                status.problem.map { Concern("the onion cannot be reached", "\($0)", see: .onionNotPublished) }
+                    ?? Concern("the onion cannot be reached yet"))
         }
         return reasons
     }
@@ -85,7 +108,6 @@ extension NodeParts: AdminServer.Source {
     }
 
     private func state(of lane: DispatchStatistics.Lane) -> NodeSnapshot.RouteState {
-        let latency = metrics.recentLatency(of: lane.route)
         var state = NodeSnapshot.RouteState(name: lane.route.description)
         state.app = lane.route.app
         // A credential serves all environments of a push service.
@@ -98,9 +120,6 @@ extension NodeParts: AdminServer.Source {
         state.isSurge = lane.hasTokenRefusalSurge
         state.inFlight = lane.inFlight
         state.waiting = lane.waiting
-        state.answers = metrics.answers(of: lane.route)
-        state.p50 = latency?.quantile(0.5)
-        state.p99 = latency?.quantile(0.99)
         return state
     }
 

@@ -53,6 +53,11 @@ final class NodeParts: DispatchObserver {
     /// The components that work each second, in this order.
     private let components: [any NodeComponent]
     private var reloads = ReloadQueue()
+    /// What the last reloads say of the files on disk.
+    private(set) var reloadState = ReloadState() {
+        didSet { metrics.show(reloadState) }
+    }
+    private var healthNotices = HealthNotices()
     /// Whether the endpoints accept connections.
     private(set) var isServing = false
     /// Whether the node has begun to stop.
@@ -73,6 +78,7 @@ final class NodeParts: DispatchObserver {
         logger.handler = AlarmLogHandler(logger.handler, recordingTo: alarms)
         log = EventLog(logger)
         metrics = NodeMetrics()
+        metrics.show(reloadState)
         isolationWatch = isolation.map { [alarms, metrics, log] in
             IsolationWatch($0, alarms: alarms, metrics: metrics, log: log, on: loop)
         }
@@ -177,7 +183,7 @@ final class NodeParts: DispatchObserver {
     private func reload(_ what: ReloadQueue.Reload) {
         guard let holder = isolation?.holder else { return finishReload(of: what, nil) }
         guard let due = reloads.request(what) else { return }
-        log.logger.info("a new key holder reads the configuration and the credentials")
+        log.logger.debug("a new key holder reads the configuration and the credentials")
         holder.start { [self] held in
             let next = reloads.ended()
             guard !isStopping else { return }
@@ -199,9 +205,7 @@ final class NodeParts: DispatchObserver {
             let held = try held?.get()
             var new = try Configuration(file: configuration.file, copies: held?.copies)
             if let managed = configuration.tor.managed { new.decideTor(managed) }
-            for key in new.keysRequiringRestart(comparedTo: configuration) {
-                log.logger.warning("takes effect after a restart", metadata: ["key": "\(key)"])
-            }
+            let restartKeys = new.keysRequiringRestart(comparedTo: configuration)
             let (rules, senders) = (connections.rules, intakeState.settings.senders)
             let replaced = try apply(configuration.reloaded(from: new), held)
             if connections.rules.announcesOther(than: rules) || intakeState.settings.senders != senders {
@@ -209,8 +213,13 @@ final class NodeParts: DispatchObserver {
                 connections.closeIdle("the node's configuration has changed")
                 connections.revoke(rules.sites.changed(in: connections.rules.sites))
             }
-            log.logger.notice("configuration reloaded", metadata: ["routes_replaced": "\(replaced)"])
+            log.logger.notice("configuration reloaded", metadata: ["routes_replaced": .number(replaced)])
+            for key in restartKeys {
+                log.logger.warning("takes effect after a restart", metadata: ["key": "\(key)"])
+            }
+            reloadState.readConfiguration(restartKeys: restartKeys)
         } catch {
+            _ = reloadState.failed(.configuration, "\(error)", at: UnixTime.now)
             log.logger.error("the new configuration is invalid; the node keeps the old one: \(error)")
         }
     }
@@ -221,12 +230,15 @@ final class NodeParts: DispatchObserver {
             var new = configuration
             new.copies = held?.copies
             let replaced = try apply(new, held)
-            log.logger.notice("credentials reloaded", metadata: ["routes_replaced": "\(replaced)"])
+            log.logger.notice("credentials reloaded", metadata: ["routes_replaced": .number(replaced)])
+            reloadState.readCredentials()
         } catch let error as KeyHolder.Failure {
             providers.filesWillBeReadAgain()
+            guard reloadState.failed(.credentials, "\(error)", at: UnixTime.now) else { return }
             log.logger.error(
                 "changed credential files cannot be read now; the node keeps the old credentials: \(error)")
         } catch {
+            guard reloadState.failed(.credentials, "\(error)", at: UnixTime.now) else { return }
             log.logger.error("a changed credential file is invalid; the node keeps the old credential: \(error)")
         }
     }
@@ -266,7 +278,7 @@ final class NodeParts: DispatchObserver {
         if connections.registry.limits.connections < configuration.limits.connections {
             log.logger.warning(
                 "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
-                metadata: ["connections": "\(connections.registry.limits.connections)"])
+                metadata: ["connections": .number(connections.registry.limits.connections)])
         }
         for advice in HTTPEndpointAdvice.texts(for: configuration) {
             log.logger.warning("\(advice.key) \(advice.text)")
@@ -294,6 +306,7 @@ final class NodeParts: DispatchObserver {
         intake.tick(announce: connections.announce)
         for component in components { component.secondPassed() }
         if providers.filesHaveChanged(at: .now) { reload(.credentials) }
+        if let health = healthNotices.due(for: health, at: .now) { log.changed(to: health) }
     }
 
     // MARK: Stop
@@ -304,7 +317,7 @@ final class NodeParts: DispatchObserver {
         isStopping = true
         canary.stop()
         let inFlight = dispatch.inFlight
-        log.logger.notice("stopping", metadata: ["in_flight": "\(inFlight)"])
+        log.logger.notice("stopping", metadata: ["in_flight": .number(inFlight)])
         endpoints.closeToSenders()
         let timeout = Timer(on: loop, after: .seconds(configuration.limits.shutdownTimeout)) { [unowned connections] in
             connections.resumeIdleWaiters()

@@ -8,8 +8,9 @@ import Testing
 @Suite(.tags(.computing)) struct NodeStatusTests {
     /// What a node answers, with what it has not left out.
     private static let json = """
-        {"now":1790000000,"version":"1.1.0","uptime_seconds":90061,"ready":true,"reasons":[],
-         "health":{"grade":"bad","summary":"Nothing is delivered on bisq/iOS: InvalidProviderToken","reasons":["one","two"]},
+        {"now":1790000000,"name":"attic","version":"1.1.0","uptime_seconds":90061,"ready":true,"reasons":[],
+         "health":{"grade":"bad","summary":"Nothing is delivered on bisq/iOS: InvalidProviderToken","reasons":["one","two"],
+          "see":["operations.md#a","operations.md#b"]},
          "connections":{"tnp":3,"http":1},"circuits":4,"in_flight":2,"spool":{"envelopes":17,"bytes":2048},"handles":null,
          "hour":[{"start":0,"delivered":4,"rejected":1,"retry":2,"gone":3},{"start":60,"delivered":5,"rejected":0,"retry":0,"gone":0}],
          "day":[],"refusals":[{"reason":"over its rate","last_hour":7,"total":9},{"reason":"other","last_hour":0,"total":1}],
@@ -27,9 +28,12 @@ import Testing
     @Test func `the text says first what users get, then each route`() throws {
         let lines = try NodeStatus(json: Array(Self.json.utf8)).lines
         #expect(
-            lines.prefix(3) == ["bad: Nothing is delivered on bisq/iOS: InvalidProviderToken", "  one", "  two"])
+            lines.prefix(4) == [
+                "bad: Nothing is delivered on bisq/iOS: InvalidProviderToken", "  one", "  two",
+                "  what to do: operations.md#a, operations.md#b",
+            ])
         for line in [
-            "tocsin 1.1.0, up for 1 day 1 hour, at 2026-09-21 14:13 UTC", "onion      a.onion, published",
+            "attic: tocsin 1.1.0, up for 1 day 1 hour, at 2026-09-21 14:13 UTC", "onion      a.onion, published",
             "senders    3 over TNP, 1 over HTTP; 2 in flight",
             "last hour  9 delivered, 1 rejected, 2 to retry, 3 gone", "refused    in the last hour: 7 × over its rate",
             "bisq/iOS      shut after InvalidProviderToken, since 2026-09-21 14:01 UTC, last delivery 1 minute ago, "

@@ -14,7 +14,7 @@ extension NodeSnapshot {
     static func sample(_ text: String = "words") -> NodeSnapshot {
         let now: Int64 = 1_790_000_000
         return NodeSnapshot(
-            now: now, version: text, uptime: 90_061, notReady: [text], connections: (tnp: 12, http: 3),
+            now: now, version: text, uptime: 90_061, notReady: [Concern(text)], connections: (tnp: 12, http: 3),
             circuits: 9, inFlight: 1234, spool: (envelopes: 17, bytes: 12_345_678), handles: 5,
             effort: (all: 16_384, unproven: 0),
             hour: (0..<60).map {
@@ -208,9 +208,10 @@ private func skeleton(_ page: String) -> [String] {
 
     @Test func `health is bad if no route works`() {
         var snapshot = NodeSnapshot.sample()
-        snapshot.notReady = ["no route works"]
+        snapshot.notReady = [Concern("no route works", "a\nb")]
         let health = Health(snapshot)
-        #expect(health.grade == .bad && health.reasons.first == "no route works")
+        #expect(health.grade == .bad && health.reasons.first == "no route works: a\nb")
+        #expect(health.summary.hasPrefix("The node is not ready: no route works"))
     }
 
     @Test func `the summary mentions deliveries only if there were some`() {
@@ -218,9 +219,11 @@ private func skeleton(_ page: String) -> [String] {
         snapshot.notReady = []
         snapshot.tor = .init(address: nil, bootstrap: 100, isPublished: false, onions: [], restarts: 0, warning: nil)
         #expect(snapshot.hour.contains { $0.delivered > 0 })
-        #expect(Health(snapshot).summary == "The node delivers notifications, with warnings")
+        #expect(
+            Health(snapshot).summary
+                == "The node delivers notifications, but words is shut, and 7 more")
         snapshot.hour = []
-        #expect(Health(snapshot).summary == "The node is ready, with warnings")
+        #expect(Health(snapshot).summary == "The node is ready, but words is shut, and 7 more")
     }
 
     @Test func `each problem by itself is a warning`() {
@@ -235,7 +238,12 @@ private func skeleton(_ page: String) -> [String] {
             address: nil, bootstrap: 100, isPublished: false, onions: [], restarts: 0, warning: nil
         )
         let end = NodeSnapshot.empty().now + Health.expiryNotice - 1
+        var invalid = ReloadState()
+        _ = invalid.failed(.configuration, "tocsin.toml:3: wrong\ntocsin.toml:4: wrong", at: 0)
+        var pending = ReloadState()
+        pending.readConfiguration(restartKeys: ["listen", "tor"])
         let changes: [(inout NodeSnapshot) -> Void] = [
+            { $0.reload = invalid }, { $0.reload = pending },
             { $0.routes = [route, stopped] }, { $0.routes = [surge] }, { $0.tor = tor },
             { $0.credentials = [.init(app: "a", kind: "APNs certificate", file: "f", expires: end)] },
         ]
@@ -248,6 +256,34 @@ private func skeleton(_ page: String) -> [String] {
         snapshot.routes = [route]
         snapshot.credentials = [.init(app: "a", kind: "APNs certificate", file: "f", expires: end + 1)]
         #expect(Health(snapshot).grade == .good)
+    }
+}
+
+@Suite(.tags(.computing)) struct ReloadStateTests {
+    @Test func `a failed reload stays a concern until another one succeeds`() {
+        var state = ReloadState()
+        let text = "tocsin.toml:3: wrong\ntocsin.toml:4: wrong"
+        let isNew = state.failed(.configuration, text, at: 100)
+        let isNewAgain = state.failed(.configuration, text, at: 200)
+        #expect(isNew && !isNewAgain)
+        #expect(
+            state.concerns.map(\.text) == [
+                "the configuration on disk is invalid, and the node could not start with it: tocsin.toml:3: wrong; tocsin.toml:4: wrong; since 1970-01-01 00:01 UTC"
+            ])
+        // Credentials that can be read say nothing of the configuration.
+        state.readCredentials()
+        #expect(state.concerns.count == 1)
+        _ = state.failed(.credentials, "no such file", at: 300)
+        #expect(state.concerns.count == 2)
+        state.readConfiguration(restartKeys: ["listen", "tor"])
+        #expect(state.concerns == [Concern("settings wait for a restart", "listen, tor", see: .restartPending)])
+        state.readConfiguration(restartKeys: [])
+        #expect(state.concerns.isEmpty)
+    }
+
+    @Test func `each concern names a section that is there`() throws {
+        let text = try String(contentsOfFile: "Docs/operations.md", encoding: .utf8)
+        for section in Concern.Section.allCases { #expect(text.contains("#### \(section.rawValue)\n"), "\(section)") }
     }
 }
 
@@ -330,7 +366,7 @@ private func skeleton(_ page: String) -> [String] {
     @Test func `readiness has a status, and reasons if the node is not ready`() throws {
         var snapshot = NodeSnapshot.empty()
         #expect(StatusJSON.readiness(snapshot) == (200, #"{"ready":true}"#))
-        snapshot.notReady = ["no \"route\"", "two"]
+        snapshot.notReady = [Concern("no \"route\""), Concern("two")]
         let (status, body) = StatusJSON.readiness(snapshot)
         #expect(status == 503)
         let object = try object(body)
@@ -344,7 +380,9 @@ private func skeleton(_ page: String) -> [String] {
                 "alarms", "canary", "circuits", "cluster", "connections", "credentials", "day", "handles", "health",
                 "hour",
                 "in_flight",
-                "latencies", "now", "puzzle_effort", "ready", "reasons", "refusals", "routes", "spool", "tor",
+                "latencies", "name", "now", "puzzle_effort", "ready", "reasons", "refusals", "reload", "routes",
+                "spool",
+                "tor",
                 "upstreams", "uptime_seconds", "version",
             ])
         func names(_ key: String) -> [String]? {

@@ -40,6 +40,16 @@ import Testing
             object == ["level": "error", "message": "say \"no\"\nand go", "file": "a", "time": "12:34:56.789"])
     }
 
+    @Test func `a number is one in JSON, and counts are an object`() {
+        let metadata: Logger.Metadata = [
+            "spool": .number(3), "bisq/iOS": .dictionary(["retry": .number(2), "delivered": .number(174)]),
+        ]
+        #expect(line(.notice, "m", metadata).hasSuffix("m bisq/iOS=delivered 174, retry 2 spool=3\n"))
+        #expect(
+            line(.notice, "m", metadata, format: .json).hasPrefix(
+                #"{"bisq/iOS":{"delivered":174,"retry":2},"level":"notice","message":"m","spool":3,"#))
+    }
+
     @Test func `external text cannot start a line or control a terminal`() {
         let text = line(.info, "one\ntwo\u{1B}[31m", ["tor": "a\r\n<0>b"])
         #expect(text.dropLast().allSatisfy { !$0.isNewline } && !text.contains("\u{1B}"))

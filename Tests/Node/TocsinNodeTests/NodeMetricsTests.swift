@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 import Time
 
+@testable import AdminPort
 @testable import Admission
 @testable import Cluster
 @testable import Delivery
@@ -184,6 +185,7 @@ import Time
         metrics.show(canary: Configuration.Canary(phoneFile: "phone", interval: 60), since: 1)
         metrics.show(canary: CanaryRecord.Attempt(time: 1, isDelivered: true, text: ""), lastSuccess: 1)
         metrics.show(TorStatus())
+        metrics.show(ReloadState())
         metrics.countLostKeyHolder()
         metrics.countRefusedCall()
         expectNoneDropped()

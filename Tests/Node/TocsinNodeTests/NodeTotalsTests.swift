@@ -14,15 +14,16 @@ import Testing
             outcomes: ["bisq/iOS": ["delivered": 274, "retry": 3, "gone": 2], "bisq/android": ["delivered": 5]],
             refusals: ["over_rate": 19, "proof_required": 1])
         #expect(
-            now.since(earlier).metadata == [
-                "bisq/iOS": "delivered 174, gone 2", "refused": "over_rate 12, proof_required 1",
+            now.since(earlier).counts == [
+                "bisq/iOS": ["delivered": 174, "gone": 2], "refused": ["over_rate": 12, "proof_required": 1],
             ])
-        #expect(now.since(now).metadata.isEmpty)
+        #expect(now.since(now).counts.isEmpty)
     }
 
     @Test func `a route that is served anew counts from the beginning`() {
         let earlier = NodeTotals(outcomes: ["bisq/iOS": ["delivered": 100]])
         #expect(
-            NodeTotals(outcomes: ["bisq/iOS": ["delivered": 4]]).since(earlier).metadata == ["bisq/iOS": "delivered 4"])
+            NodeTotals(outcomes: ["bisq/iOS": ["delivered": 4]]).since(earlier).counts == ["bisq/iOS": ["delivered": 4]]
+        )
     }
 }

@@ -15,7 +15,7 @@ import Testing
 private final class SampleNode: AdminServer.Source {
     var snapshots = 0
     var isAlive = true
-    var notReady: [String] = []
+    var notReady: [Concern] = []
 
     func metricsText() -> [UInt8] { Array("tocsin_in_flight \(snapshots)\n".utf8) }
 
@@ -162,7 +162,7 @@ private final class SampleNode: AdminServer.Source {
             #expect(try await curl(["-I", "http://\(endpoint)/events"]).contains("text/event-stream"))
             await domain.run { _ in
                 bed.node.isAlive = false
-                bed.node.notReady = ["no route works"]
+                bed.node.notReady = [Concern("no route works")]
             }
             #expect(try await curl(["-w", "%{http_code}", "http://\(endpoint)/healthz"]).hasSuffix("}\n503"))
             #expect(

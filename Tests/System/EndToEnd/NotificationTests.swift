@@ -119,7 +119,7 @@ actor Stage {
     var connectionCount: Int { get async { await node?.connectionCount ?? 0 } }
 
     /// The reasons that `/readyz` gives if the node is not ready.
-    var reasonsNotReady: [String] { get async { await node?.snapshot?.notReady ?? [] } }
+    var reasonsNotReady: [String] { get async { await node?.snapshot?.notReady.map(\.text) ?? [] } }
 
     /// The node's state, as the dashboard shows it.
     var snapshot: NodeSnapshot? { get async { await node?.snapshot } }

@@ -153,7 +153,9 @@ import Tor
             let count = Glibc.read(reader, &bytes, bytes.count)
             return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
         }
+        // At this level each reload and each delivery has a line at once.
         let text = configuration(stage, endpoints).replacing("[listen]", with: "[listen]\nadmin = \"unix:admin.sock\"")
+            .replacing("log = \"info\"", with: "log = \"debug\"")
         try Data(text.utf8).write(to: URL(filePath: "\(stage.directory)/tocsin.toml"))
         let process = try MeasuredProcess(
             [try Executables.tocsin(), "run", "--config", "\(stage.directory)/tocsin.toml"], directory: stage.directory,
@@ -222,7 +224,8 @@ import Tor
         let stage = Stage()
         let endpoints = try await stage.services.start()
         let phones = try await phones(stage, endpoints)
-        let node = try await NodeProcess(configuration(stage, endpoints), on: stage)
+        let node = try await NodeProcess(
+            configuration(stage, endpoints).replacing("log = \"info\"", with: "log = \"debug\""), on: stage)
         try await ring(phones, on: stage, "first")
         let supervisor = try #require(try node.processes("supervisor").first)
         // The supervisor starts no key holder until it goes on, and the node waits for one.

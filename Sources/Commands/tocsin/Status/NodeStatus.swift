@@ -10,6 +10,7 @@ struct NodeStatus: Decodable {
         let grade: String
         let summary: String
         let reasons: [String]
+        let see: [String]
     }
 
     struct Bucket: Decodable {
@@ -58,6 +59,7 @@ struct NodeStatus: Decodable {
     }
 
     let now: Int64
+    let name: String?
     let version: String
     let uptimeSeconds: Int64
     let ready: Bool
@@ -84,7 +86,11 @@ struct NodeStatus: Decodable {
     /// The lines, the most important one first.
     var lines: [String] {
         var lines = ["\(health.grade): \(health.summary)"] + health.reasons.map { "  \($0)" }
-        lines += ["", "tocsin \(version), up for \(Format.span(uptimeSeconds)), at \(Format.time(now))"]
+        if !health.see.isEmpty { lines.append("  what to do: \(health.see.joined(separator: ", "))") }
+        lines += [
+            "",
+            "\(name.map { "\($0): " } ?? "")tocsin \(version), up for \(Format.span(uptimeSeconds)), at \(Format.time(now))",
+        ]
         if let tor {
             lines.append(
                 "onion      \(tor.address ?? "none yet"), \(tor.published ? "published" : "not published, tor at \(tor.bootstrapPercent) %")"

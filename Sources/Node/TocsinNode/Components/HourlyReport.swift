@@ -64,15 +64,8 @@ struct NodeTotals: Equatable {
         return added
     }
 
-    /// The text for each key of a log line: `bisq/iOS`: `delivered 174, rejected 2`
-    var metadata: [String: String] {
-        var texts = outcomes.mapValues(Self.text)
-        if !refusals.isEmpty { texts["refused"] = Self.text(refusals) }
-        return texts
-    }
-
-    private static func text(_ counts: [String: Int]) -> String {
-        counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.key) \($0.value)" }.joined(
-            separator: ", ")
+    /// The numbers of outcomes by route, and those of refusals under `refused`.
+    var counts: [String: [String: Int]] {
+        refusals.isEmpty ? outcomes : outcomes.merging(["refused": refusals]) { $1 }
     }
 }

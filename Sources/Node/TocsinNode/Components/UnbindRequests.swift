@@ -28,6 +28,6 @@ final class UnbindRequests: NodeComponent {
         cluster?.ledger.unbind(names)
         // Without an answer, the command says that the node did not answer.
         queue.async { [state] in try? UnbindRequest.answer(phones, state: state) }
-        log.logger.notice("sender keys removed at the operator's request", metadata: ["phones": "\(phones)"])
+        log.logger.notice("sender keys removed at the operator's request", metadata: ["phones": .number(phones)])
     }
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Something that the operator should know, or mend.
+package struct Concern: Sendable, Equatable {
+    /// The section of Docs/operations.md that says what to do.
+    package enum Section: String, CaseIterable, Sendable {
+        case pushServiceStopped = "TocsinPushServiceStopped"
+        case tokenRefusalSurge = "TocsinTokenRefusalSurge"
+        case credentialEndsSoon = "TocsinCredentialEndsSoon"
+        case credentialEnded = "TocsinCredentialEnded"
+        case spoolRefuses = "TocsinSpoolRefuses"
+        case onionNotPublished = "TocsinOnionNotPublished"
+        case keyHolderLost = "TocsinKeyHolderLost"
+        case engineUnavailable = "TocsinEngineUnavailable"
+        case nodeAbsent = "TocsinNodeAbsent"
+        case canarySilent = "TocsinCanarySilent"
+        case reloadFailed = "TocsinReloadFailed"
+        case restartPending = "TocsinRestartPending"
+    }
+
+    /// What is wrong, as the end of a sentence; the same for as long as it is wrong.
+    package let title: String
+    /// The same with all that is known: since when, and what comes next.
+    package let text: String
+    /// `nil` if there is nothing to do.
+    package let section: Section?
+
+    /// - Parameter details: what is known beside the title.
+    package init(_ title: String, _ details: String? = nil, see section: Section? = nil) {
+        self.title = title
+        text = details.map { "\(title): \($0)" } ?? title
+        self.section = section
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AdminPort
+import Time
+
+/// Decides when the log tells that the node's health has changed: a state that comes and goes is told once a minute.
+struct HealthNotices {
+    private static let interval = Duration.seconds(60)
+    private var last: (summary: String, time: MonotonicTime)?
+
+    /// The health to log now; `nil` if the log has told it already, or another one a moment ago.
+    mutating func due(for health: Health, at now: MonotonicTime) -> Health? {
+        if let last, last.summary == health.summary || now - last.time < Self.interval { return nil }
+        last = (health.summary, now)
+        return health
+    }
+}

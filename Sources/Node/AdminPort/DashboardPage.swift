@@ -149,10 +149,16 @@ struct DashboardPage {
             var state: HTML =
                 switch condition {
                 case .untried: "not tried yet"
+                case .probed: "not tried yet; it answers a probe"
                 case .working: Self.sign("good", "working")
-                case .suspect: Self.sign("bad", "not tried; its credential does not work")
-                case .shut: Self.sign("bad", Format.breaker(route.breaker))
+                case .suspect:
+                    Self.sign(
+                        "bad", route.record.probe?.isGood == false ? "fails a probe" : "its credential does not work")
+                case .shut: Self.sign("bad", route.breaker == "open" ? "shut" : "shut: probing")
                 }
+            if condition == .suspect, let probe = route.record.probe, !probe.isGood {
+                state += "<br>\(probe.answer), at \(Format.time(probe.time))"
+            }
             if let shut = route.record.shut { state += "<br>\(shut.answer), since \(Format.time(shut.since))" }
             if route.isSurge { state += "<br>\(Self.sign("warning", "surge of token refusals"))" }
             let answers = route.answers.prefix(5).map { "\($0.reason): \(Format.count($0.count))" }

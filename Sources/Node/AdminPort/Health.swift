@@ -25,7 +25,9 @@ package struct Health: Equatable {
         let (failed, warnings) = (conditions.failed, Self.warnings(snapshot, conditions))
         let untried = conditions.untried
         concerns = snapshot.notReady + warnings
-        notes = untried.isEmpty || conditions.isUntried ? [] : ["not tried yet: \(untried.joined(separator: ", "))"]
+        notes =
+            conditions.notes
+            + (untried.isEmpty || conditions.isUntried ? [] : ["not tried yet: \(untried.joined(separator: ", "))"])
         if !snapshot.notReady.isEmpty {
             (grade, summary) = (.bad, "The node is not ready: \(Self.titles(snapshot.notReady))")
         } else if !failed.isEmpty {

@@ -23,6 +23,8 @@ package struct NodeSnapshot: Sendable {
         /// Whether senders name the server. Anybody can shut all servers in use, by naming his own: the breaker then says
         /// nothing about the route.
         package var hasLanePerServer = false
+        /// Whether many nodes never need the route: a development environment.
+        package var isOptional = false
         /// What the route has done.
         package var record = RouteRecord()
         /// Seconds until an open circuit breaker lets a notification through; `nil` if it is closed.

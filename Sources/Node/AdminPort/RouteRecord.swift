@@ -11,17 +11,33 @@ package struct RouteRecord: Sendable, Equatable {
         package fileprivate(set) var answer: String
     }
 
+    /// The answer to a probe, which rings no phone.
+    package struct Probe: Sendable, Equatable {
+        package let time: Int64
+        /// Whether the push service answered as it does if the credential is right.
+        package let isGood: Bool
+        package let answer: String
+
+        package init(time: Int64, isGood: Bool, answer: String) {
+            self.time = time
+            self.isGood = isGood
+            self.answer = answer
+        }
+    }
+
     /// When the push service last answered as it does if the credential is right; `nil` if it never has.
     package private(set) var lastAnswer: Int64?
     /// When the push service last accepted a notification; `nil` if it never has.
     package private(set) var lastDelivery: Int64?
+    /// The last probe; `nil` if there was none.
+    package var probe: Probe?
     /// `nil` if the route is not shut.
     package private(set) var shut: Shut?
 
     package init() {}
 
     /// Another provider serves the route, perhaps with another credential. Users still miss what was delivered before.
-    package mutating func servedAnew() { (lastAnswer, shut) = (nil, nil) }
+    package mutating func servedAnew() { (lastAnswer, probe, shut) = (nil, nil, nil) }
 
     /// The push service has answered, and neither its answer nor its silence is a failure of the route.
     package mutating func answered(isDelivered: Bool, at now: Int64) {
@@ -45,7 +61,9 @@ package struct RouteRecord: Sendable, Equatable {
 enum RouteCondition: String {
     /// Nothing was sent yet.
     case untried
-    /// Nothing was sent yet, and a route with the same credential is shut.
+    /// No notification was sent yet, and the push service answers a probe as it does if the credential is right.
+    case probed
+    /// No notification was sent yet, and a route with the same credential is shut; or the last probe failed.
     case suspect
     /// The push service answers.
     case working
@@ -53,7 +71,7 @@ enum RouteCondition: String {
     case shut
 
     /// Whether a notification may reach a phone.
-    var mayServe: Bool { self == .untried || self == .working }
+    var mayServe: Bool { self == .untried || self == .probed || self == .working }
 }
 
 /// What the routes of a node say together.
@@ -74,8 +92,12 @@ struct RouteConditions {
             let condition: RouteCondition =
                 if route.isShut {
                     .shut
+                } else if route.failedProbe != nil {
+                    .suspect
                 } else if route.record.lastAnswer != nil {
                     .working
+                } else if route.record.probe != nil {
+                    .probed
                 } else {
                     shut.contains(route.credential) ? .suspect : .untried
                 }
@@ -83,10 +105,12 @@ struct RouteConditions {
         }
     }
 
-    /// The names of the routes of which nothing is known.
-    var untried: [String] { routes.filter { $0.condition == .untried }.map(\.state.name) }
+    /// The names of the routes on which no notification was sent yet.
+    var untried: [String] {
+        routes.filter { $0.condition == .untried || $0.condition == .probed }.map(\.state.name)
+    }
     /// Whether nothing was sent on any route.
-    var isUntried: Bool { !routes.isEmpty && routes.allSatisfy { $0.condition == .untried } }
+    var isUntried: Bool { !routes.isEmpty && untried.count == routes.count }
 
     /// The routes that users miss: they delivered in the last day, and have been shut for a while.
     var failed: [NodeSnapshot.RouteState] {
@@ -106,27 +130,43 @@ struct RouteConditions {
             let isServed =
                 failed.contains { $0.app == app }
                 // Nobody knows whether an untried route works, while users miss another one.
-                ? own.contains { $0.condition == .working } : own.contains { $0.condition.mayServe }
+                ? own.contains { $0.condition == .working || $0.condition == .probed }
+                : own.contains { $0.condition.mayServe }
             guard !isServed else { return nil }
-            let shut = own.filter { $0.condition == .shut }.map(\.state)
-            let answers = Set(shut.compactMap(\.record.shut?.answer)).sorted().joined(separator: ", ")
+            let causes = own.map(\.state).filter { $0.failureAnswer != nil }
+            let answers = Set(causes.compactMap(\.failureAnswer)).sorted().joined(separator: ", ")
             return Concern(
                 "no push service works for \(app)" + (answers.isEmpty ? "" : " (\(answers))"),
-                shut.map(cause).joined(separator: "; "), see: .pushServiceStopped)
+                causes.map(cause).joined(separator: "; "), see: .pushServiceStopped)
         }
     }
 
-    /// Why each shut route is.
+    /// Why each route does not work that should.
     var causes: [Concern] {
-        routes.filter { $0.condition == .shut }.map {
-            Concern(
-                "\($0.state.name) is shut" + ($0.state.record.shut.map { " (\($0.answer))" } ?? ""),
-                cause(of: $0.state), see: .pushServiceStopped)
+        routes.compactMap { route, condition in
+            switch condition {
+            case .shut:
+                Concern(
+                    "\(route.name) is shut" + (route.record.shut.map { " (\($0.answer))" } ?? ""), cause(of: route),
+                    see: .pushServiceStopped)
+            case .suspect where route.failedProbe != nil && !route.isOptional:
+                Concern(
+                    "\(route.name) fails a probe (\(route.failureAnswer ?? ""))", cause(of: route),
+                    see: .pushServiceStopped)
+            case .suspect, .untried, .probed, .working: nil
+            }
         }
     }
+
+    /// What is known of routes that nobody may ever use: the probes of development environments that fail.
+    var notes: [String] { routes.map(\.state).filter { $0.failedProbe != nil && $0.isOptional }.map(cause) }
 
     /// Why a route is shut, since when, and when it is tried again.
     private func cause(of route: NodeSnapshot.RouteState) -> String {
+        if let probe = route.failedProbe {
+            return
+                "\(route.name) answered a probe with \(probe.answer) at \(Format.time(probe.time)); no phone was rung"
+        }
         let answer = route.record.shut.map { " after the answer \($0.answer)" } ?? ""
         let since =
             route.record.shut.map { " since \(Format.time($0.since)) (\(Format.span(now - $0.since)))" } ?? ""
@@ -142,4 +182,15 @@ struct RouteConditions {
 
 extension NodeSnapshot.RouteState {
     fileprivate var isShut: Bool { breaker != "closed" && !hasLanePerServer }
+
+    /// The last probe, if it failed and nothing was answered since.
+    fileprivate var failedProbe: RouteRecord.Probe? {
+        guard !isShut, let probe = record.probe, !probe.isGood, probe.time > record.lastAnswer ?? .min else {
+            return nil
+        }
+        return probe
+    }
+
+    /// The answer because of which the route does not work; `nil` if it works.
+    fileprivate var failureAnswer: String? { isShut ? record.shut?.answer : failedProbe?.answer }
 }

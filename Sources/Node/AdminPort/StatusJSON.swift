@@ -77,6 +77,9 @@ enum StatusJSON {
     private static func route(_ route: NodeSnapshot.RouteState, _ condition: RouteCondition) -> JSONObject {
         [
             "name": route.name, "state": condition.rawValue, "last_delivery": route.record.lastDelivery,
+            "probe": route.record.probe.map {
+                ["time": $0.time, "good": $0.isGood, "answer": $0.answer] as JSONObject
+            },
             "shut_since": route.record.shut?.since, "shut_after": route.record.shut?.answer,
             "next_probe_seconds": route.nextProbe, "breaker": route.breaker, "token_refusal_surge": route.isSurge,
             // The name of an earlier release.

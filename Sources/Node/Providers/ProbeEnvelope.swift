@@ -4,13 +4,14 @@ import Cryptography
 import TNP
 
 /// Envelopes for probes. Their device tokens are invalid, so they ring no phone.
-enum ProbeEnvelope {
+package enum ProbeEnvelope {
     /// Creates an envelope.
     /// - Parameters:
     ///   - magic: the platform and environment to probe.
-    ///   - deviceToken: one that the push service knows to be impossible or invented.
     ///   - format: the format of the app.
-    static func make(_ magic: Magic, to deviceToken: [UInt8], format: EnvelopeFormat) throws(Rejection) -> Envelope {
+    /// - Returns: `nil` if the platform has no service that can be probed.
+    package static func make(_ magic: Magic, format: EnvelopeFormat) throws(Rejection) -> Envelope? {
+        guard let deviceToken = magic.service.probeToken?() else { return nil }
         let random = SecureRandom.bytes(64)
         // Random, so that no two probes are the same.
         let (iv, ciphertext) =

@@ -66,16 +66,6 @@ package enum Format {
         "\(count(Int(hashes), "hash", "hashes")), about \(latency(Double(hashes) * secondsPerHash)) on a desktop"
     }
 
-    /// The state of a circuit breaker, with its meaning.
-    /// - Parameter breaker: `closed` or `open`; anything else is half-open.
-    package static func breaker(_ breaker: String) -> String {
-        switch breaker {
-        case "closed": "closed: working"
-        case "open": "open: no requests"
-        default: "half-open: probing"
-        }
-    }
-
     /// The expiry of a credential: `expires in 12 days`, `expired on 2026-01-31`
     /// - Parameters:
     ///   - end: Unix time in seconds.

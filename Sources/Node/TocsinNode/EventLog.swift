@@ -110,6 +110,18 @@ final class EventLog {
         }
     }
 
+    /// Logs the answer to a probe.
+    func probed(_ route: Route, _ result: AttemptResult, isGood: Bool) {
+        var metadata: Logger.Metadata = ["route": "\(route)", "answer": "\(result.answer)"]
+        metadata["detail"] = result.detail.map { "\($0)" }
+        logger.log(
+            level: isGood ? .info : .warning,
+            isGood
+                ? "the push service answers a probe, which rings no phone"
+                : "the push service answers a probe, which rings no phone, with an error: run tocsin check --online",
+            metadata: metadata)
+    }
+
     /// Logs an attempt that has ended.
     func record(_ attempt: EndedAttempt, _ result: AttemptResult) {
         let route = attempt.route

@@ -202,6 +202,9 @@ final class NodeMetrics {
     /// What a route has done.
     func record(of route: Route) -> RouteRecord { metrics(of: route).record }
 
+    /// Records the answer to a probe.
+    func probed(_ route: Route, _ probe: RouteRecord.Probe) { metrics(of: route).record.probe = probe }
+
     private func answerCounter(_ answer: String, of route: Route) -> Counter {
         metrics(of: route).answers.value(answer) { registry.counter(.providerResults, provider(of: route) + [$0]) }
     }

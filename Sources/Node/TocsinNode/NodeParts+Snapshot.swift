@@ -114,6 +114,7 @@ extension NodeParts: AdminServer.Source {
         let isRelayed = metrics.relayed.contains(lane.route)
         state.credential = isRelayed ? state.name : "\(lane.route.app)/\(lane.route.magic.service.name)"
         state.hasLanePerServer = lane.route.magic.service.hasLanePerServer
+        state.isOptional = lane.route.magic.service.environment == .development
         state.record = metrics.record(of: lane.route)
         state.nextProbe = lane.nextProbe?.components.seconds
         state.breaker = lane.breaker.rawValue

@@ -131,7 +131,7 @@ final class NodeParts: DispatchObserver {
             endpoints, isolationWatch, onions,
             UnbindRequests(in: configuration.state, intakeState, cluster: cluster, on: disk, log: log), cluster,
             GaugeRefresh(metrics, of: dispatch, connections, providers, cluster), canary, expiry,
-            HourlyReport(metrics, log: log),
+            HourlyReport(metrics, log: log), RouteProbes(providers, configuration, metrics: metrics, log: log),
         ]
         components = all.compactMap(\.self)
     }

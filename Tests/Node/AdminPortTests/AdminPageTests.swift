@@ -168,10 +168,10 @@ private func skeleton(_ page: String) -> [String] {
     }
 
     @Test(arguments: [
-        ("closed", "not tried yet"), ("open", "</svg>&nbsp;open: no requests</span>"),
-        ("half-open", "</svg>&nbsp;half-open: probing</span>"),
+        ("closed", "not tried yet"), ("open", "</svg>&nbsp;shut</span>"),
+        ("half-open", "</svg>&nbsp;shut: probing</span>"),
     ])
-    func `the page spells out the state of a breaker`(_ state: String, _ text: String) {
+    func `the page spells out the state of a route`(_ state: String, _ text: String) {
         var snapshot = NodeSnapshot.sample()
         snapshot.routes[0].breaker = state
         #expect(page(snapshot).contains(text))
@@ -393,7 +393,8 @@ private func skeleton(_ page: String) -> [String] {
         #expect(
             names("routes") == [
                 "answers", "breaker", "in_flight", "last_delivery", "name", "next_probe_seconds", "p50_seconds",
-                "p99_seconds", "refusal_wave", "shut_after", "shut_since", "state", "token_refusal_surge", "waiting",
+                "p99_seconds", "probe", "refusal_wave", "shut_after", "shut_since", "state", "token_refusal_surge",
+                "waiting",
             ])
         #expect(names("credentials") == ["app", "expires", "file", "kind"])
         #expect(names("tor") == ["address", "bootstrap_percent", "onions", "published", "restarts", "warning"])

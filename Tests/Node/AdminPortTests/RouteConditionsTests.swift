@@ -63,6 +63,34 @@ import Testing
         #expect(health.reasons.first?.contains("bisq/android is shut after the answer UNAVAILABLE") == true)
     }
 
+    @Test func `a probe shows whether a credential works before the first notification`() {
+        var (apple, google, development) = (
+            Self.route("bisq/iOS"), Self.route("bisq/android"), Self.route("bisq/iOSDev")
+        )
+        development.isOptional = true
+        google.record.probe = RouteRecord.Probe(time: Self.now - 9, isGood: true, answer: "UNREGISTERED")
+        #expect(RouteConditions([google], at: Self.now).routes[0].condition == .probed)
+        #expect(health([google]).grade == .untried)
+
+        apple.record.probe = RouteRecord.Probe(time: Self.now - 9, isGood: false, answer: "InvalidProviderToken")
+        let warned = health([apple, google])
+        #expect(warned.grade == .warning)
+        #expect(warned.summary == "The node is ready, but bisq/iOS fails a probe (InvalidProviderToken)")
+        #expect(
+            warned.reasons.first?.hasSuffix(
+                "answered a probe with InvalidProviderToken at 2026-09-21 14:13 UTC; no phone was rung") == true)
+        #expect(
+            health([apple]).summary == "The node is not ready: no push service works for bisq (InvalidProviderToken)")
+        // An answer to a notification says more than an earlier probe.
+        apple.record.answered(isDelivered: true, at: Self.now)
+        #expect(health([apple]).grade == .good)
+
+        // Only builds from Xcode need it.
+        development.record.probe = RouteRecord.Probe(time: Self.now, isGood: false, answer: "BadEnvironmentKeyInToken")
+        let noted = health([apple, development])
+        #expect(noted.grade == .good && noted.reasons.count == 1, "\(noted.reasons)")
+    }
+
     @Test func `an environment that works does not share it`() {
         let routes = [
             Self.route("bisq/iOS", credential: "apns", shutFor: 500),

@@ -159,10 +159,12 @@ import Testing
     func `a probe's envelope is valid and unique`(_ format: EnvelopeFormat) throws {
         let token = Array(String(repeating: "0", count: PairingToken.appleTokenLength).utf8)
         let (one, other) = (
-            try ProbeEnvelope.make(.iOS, to: token, format: format),
-            try ProbeEnvelope.make(.iOS, to: token, format: format)
+            try #require(try ProbeEnvelope.make(.iOS, format: format)),
+            try #require(try ProbeEnvelope.make(.iOS, format: format))
         )
         #expect(one.digest != other.digest && one.ttl == 0 && !one.sound)
         #expect(one.deviceToken.elementsEqual(token))
+        // Nobody knows a push server before a sender names one.
+        #expect(try ProbeEnvelope.make(.web, format: format) == nil)
     }
 }

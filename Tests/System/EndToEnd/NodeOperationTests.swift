@@ -88,6 +88,30 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `a wrong credential shows before the first notification, and rings no phone`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        try await stage.services.set(Self.refusing(403, "InvalidProviderToken"), on: .apnsProduction)
+        try await stage.startNode(
+            stage.configuration(endpoints).replacing("[listen]", with: "[listen]\nadmin = \"unix:admin.sock\""))
+        // The first probes are ten seconds after the start.
+        for _ in 0..<3000 where stage.log.count(of: "answers a probe") < 3 {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        #expect(stage.log.lines.contains { $0.hasPrefix("warning") && $0.contains("answer=InvalidProviderToken") })
+        #expect(
+            stage.log.lines.contains { $0.hasPrefix("info") && $0.contains("answer=BadDeviceToken route=bisq/iOSDev") })
+        let status = try await ChildProcess.output(
+            of: Program.path, ["status", "--config", "\(stage.directory)/tocsin.toml"])
+        #expect(
+            status.text.hasPrefix("warning: The node is ready, but bisq/iOS fails a probe (InvalidProviderToken)\n"),
+            "\(status.text)")
+        #expect(status.text.contains("bisq/iOS      answered a probe with InvalidProviderToken, at "))
+        #expect(status.text.contains("bisq/android  not tried yet; it answers a probe"))
+        #expect(await stage.services.received.isEmpty)
+        await stage.end()
+    }
+
     /// Answers every request like this.
     private static func refusing(_ status: Int, _ reason: String) -> Faults {
         var faults = Faults()

@@ -23,11 +23,18 @@ struct NodeStatus: Decodable {
     struct Route: Decodable {
         let name: String
         let state: String
+        let probe: Probe?
         let lastDelivery: Int64?
         let shutSince: Int64?
         let shutAfter: String?
         let inFlight: Int
         let waiting: Int
+    }
+
+    struct Probe: Decodable {
+        let time: Int64
+        let good: Bool
+        let answer: String
     }
 
     struct Refusal: Decodable {
@@ -116,7 +123,10 @@ struct NodeStatus: Decodable {
             let state =
                 switch route.state {
                 case "untried": "not tried yet"
+                case "probed": "not tried yet; it answers a probe"
                 case "working": "working"
+                case "suspect" where route.probe?.good == false:
+                    "answered a probe with \(route.probe?.answer ?? ""), at \(Format.time(route.probe?.time ?? 0))"
                 case "suspect": "not tried; its credential does not work on another route"
                 default:
                     "shut" + (route.shutAfter.map { " after \($0)" } ?? "")

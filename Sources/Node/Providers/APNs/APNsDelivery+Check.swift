@@ -46,8 +46,7 @@ extension APNsDelivery {
             guard desk.reachable.contains(url.authority) else { continue }
             desk.show("sending a probe to Apple for \(app.name), \(environment.rawValue) …")
             do {
-                let impossible = Array(String(repeating: "0", count: PairingToken.appleTokenLength).utf8)
-                let envelope = try ProbeEnvelope.make(platform, to: impossible, format: profile.format)
+                guard let envelope = try ProbeEnvelope.make(platform, format: profile.format) else { continue }
                 let provider = APNsProvider(
                     APNsRequestBuilder(profile, authority: url.authority), token: token,
                     pool: desk.pool(

@@ -33,7 +33,12 @@ extension TableReader {
 }
 
 extension PushService {
-    static let apnsProduction = PushService("apns", otherEnvironment: .iOSDev, mayUseCertificate: true)
+    static let apnsProduction = PushService(
+        "apns", otherEnvironment: .iOSDev, mayUseCertificate: true, probeToken: impossibleToken)
     static let apnsDevelopment = PushService(
-        "apns", .development, otherEnvironment: .iOS, mayUseCertificate: true)
+        "apns", .development, otherEnvironment: .iOS, mayUseCertificate: true, probeToken: impossibleToken)
+
+    @Sendable private static func impossibleToken() -> [UInt8] {
+        Array(String(repeating: "0", count: PairingToken.appleTokenLength).utf8)
+    }
 }

@@ -14,6 +14,9 @@ package struct PushService: Sendable {
     package let hasLanePerServer: Bool
     /// Whether the node may authenticate with a certificate, whose end the service answers with silence.
     package let mayUseCertificate: Bool
+    /// Makes a device token that no phone has, for a probe: the service looks at the credential first. `nil` if there is no
+    /// service to ask before a sender names one.
+    package let probeToken: (@Sendable () -> [UInt8])?
 
     package enum Environment: String, Sendable {
         case production, development
@@ -21,12 +24,14 @@ package struct PushService: Sendable {
 
     init(
         _ name: String, _ environment: Environment = .production, otherEnvironment: Magic? = nil,
-        hasLanePerServer: Bool = false, mayUseCertificate: Bool = false
+        hasLanePerServer: Bool = false, mayUseCertificate: Bool = false,
+        probeToken: (@Sendable () -> [UInt8])? = nil
     ) {
         self.name = name
         self.environment = environment
         self.otherEnvironment = otherEnvironment
         self.hasLanePerServer = hasLanePerServer
         self.mayUseCertificate = mayUseCertificate
+        self.probeToken = probeToken
     }
 }

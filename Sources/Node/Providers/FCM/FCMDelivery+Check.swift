@@ -37,8 +37,7 @@ extension FCMDelivery {
         let project = account.publicAccount.projectID
         desk.show("sending a probe to Google for \(app.name) …")
         do {
-            let invented = Array("tocsin-check-\(Hex.encode(SecureRandom.bytes(16)))".utf8)
-            let envelope = try ProbeEnvelope.make(.android, to: invented, format: profile.format)
+            guard let envelope = try ProbeEnvelope.make(.android, format: profile.format) else { return [] }
             let context = try desk.context(trustFile: service.trustFile)
             let provider = FCMProvider(
                 FCMRequestBuilder(profile, authority: service.url.authority, projectID: project),

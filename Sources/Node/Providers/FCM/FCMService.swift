@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Settings
 
 /// `[fcm]`: the connections to FCM, for all apps.
@@ -22,5 +23,6 @@ package struct FCMService: Sendable {
 }
 
 extension PushService {
-    static let fcm = PushService("fcm")
+    static let fcm = PushService(
+        "fcm", probeToken: { Array("tocsin-check-\(Hex.encode(SecureRandom.bytes(16)))".utf8) })
 }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AdminPort
+import Delivery
+import NodeConfiguration
+import Providers
+import TNP
+import Time
+
+/// Asks push services that had nothing to do whether they take the node's credentials, with requests that ring no phone: so
+/// the operator hears of a wrong key before the first user does.
+final class RouteProbes: NodeComponent, AttemptReceiver {
+    private let providers: ProviderSet
+    private var configuration: Configuration
+    private let metrics: NodeMetrics
+    private let log: EventLog
+    private let started = MonotonicTime.now
+    private var inFlight: [UInt64: Route] = [:]
+    private var lastNumber: UInt64 = 0
+
+    init(_ providers: ProviderSet, _ configuration: Configuration, metrics: NodeMetrics, log: EventLog) {
+        self.providers = providers
+        self.configuration = configuration
+        self.metrics = metrics
+        self.log = log
+    }
+
+    func configurationChanged(to configuration: Configuration) { self.configuration = configuration }
+
+    func secondPassed() {
+        let now = UnixTime.now
+        guard MonotonicTime.now - started >= ProbeSchedule.grace else { return }
+        let probed = Set(inFlight.values)
+        // One each second: a node has up to 250 routes.
+        for (route, provider) in providers.providers
+        where provider.upstreamKeys == nil && !probed.contains(route)
+            && ProbeSchedule.isDue(metrics.record(of: route), at: now)
+        {
+            let format = configuration.apps.first { $0.name == route.app }?.format
+            guard let format, let envelope = try? ProbeEnvelope.make(route.magic, format: format) else { continue }
+            lastNumber += 1
+            inFlight[lastNumber] = route
+            return provider.attempt(envelope, expiry: .nowOrNever, number: lastNumber, for: self)
+        }
+    }
+
+    func attempted(_ number: UInt64, _ result: AttemptResult) {
+        guard let route = inFlight.removeValue(forKey: number) else { return }
+        let isGood = result.disposition.failureSource == .none || result.disposition.failureSource == .deviceToken
+        metrics.probed(route, RouteRecord.Probe(time: UnixTime.now, isGood: isGood, answer: result.answer))
+        log.probed(route, result, isGood: isGood)
+    }
+}
+
+/// Decides when a route is probed.
+enum ProbeSchedule {
+    /// How long after the start the first probe is: the first notifications may make it needless.
+    static let grace = Duration.seconds(10)
+    /// How many seconds an answer of the push service is recent.
+    private static let interval: Int64 = 3600
+    /// After how many seconds a probe that failed is repeated.
+    private static let pause: Int64 = 300
+
+    /// - Parameter now: Unix time in seconds.
+    static func isDue(_ record: RouteRecord, at now: Int64) -> Bool {
+        func isRecent(_ time: Int64?, _ interval: Int64) -> Bool {
+            // A time in the future was taken while the clock was wrong.
+            time.map { (now - $0).magnitude < interval } ?? false
+        }
+        // The circuit breaker has probes of its own.
+        guard record.shut == nil, !isRecent(record.lastAnswer, interval) else { return false }
+        return !isRecent(record.probe?.time, record.probe?.isGood == false ? pause : interval)
+    }
+}

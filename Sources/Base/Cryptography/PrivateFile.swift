@@ -35,6 +35,25 @@ package enum PrivateFile {
         }
     }
 
+    /// Replaces a file, or creates it: at each moment the path names all of the old bytes or all of the new ones.
+    /// - Parameter isSynced: whether the bytes are on the disk when this returns; after a power cut, a file that was not
+    ///   synced may be empty.
+    package static func replace(_ path: String, holding bytes: [UInt8], isSynced: Bool) throws(PrivateFileError) {
+        let draft = path + ".new"
+        unlink(draft)
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
+        guard descriptor >= 0 else { throw .system(draft) }
+        let isWritten =
+            fchmod(descriptor, mode) == 0 && write(descriptor, bytes, bytes.count) == bytes.count
+            && (!isSynced || fsync(descriptor) == 0)
+        close(descriptor)
+        guard isWritten, rename(draft, path) == 0 else {
+            let error = PrivateFileError.system(path)
+            unlink(draft)
+            throw error
+        }
+    }
+
     /// Removes the permissions of everyone except the owner from a file, if it exists.
     package static func restrict(_ path: String) throws(PrivateFileError) {
         guard chmod(path, mode) == 0 || errno == ENOENT else { throw .system(path) }

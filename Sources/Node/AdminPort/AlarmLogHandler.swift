@@ -25,6 +25,8 @@ package final class AlarmLog: Sendable {
 package struct AlarmLogHandler: LogHandler {
     /// The metadata key of a phone's pseudonym. Alarms omit it: they identify no phone and are counted across phones.
     private static let phone = "phone"
+    /// The metadata of advice about settings.
+    package static let setUp: Logger.Metadata = ["about": "set-up"]
 
     private var wrapped: any LogHandler
     private let log: AlarmLog
@@ -53,11 +55,13 @@ package struct AlarmLogHandler: LogHandler {
     package func log(event: LogEvent) {
         if event.level >= .warning {
             let details = metadata.merging(event.metadata ?? [:]) { _, new in new }
-                .filter { $0.key != Self.phone }.sorted { $0.key < $1.key }
+                .filter { $0.key != Self.phone && Self.setUp[$0.key] != $0.value }.sorted { $0.key < $1.key }
+            let isSetUp = event.metadata?.contains { Self.setUp[$0.key] == $0.value } ?? false
             log.recent.withLock {
                 $0.record(
                     event.level.rawValue, "\(event.message)",
-                    details: details.map { (name: $0.key, value: "\($0.value)") }, at: UnixTime.now)
+                    details: details.map { (name: $0.key, value: "\($0.value)") }, isSetUp: isSetUp,
+                    at: UnixTime.now)
             }
         }
         if event.level >= wrapped.logLevel { wrapped.log(event: event) }

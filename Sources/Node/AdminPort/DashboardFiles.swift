@@ -25,15 +25,17 @@ enum DashboardFiles {
             // An unchanged section stays in place and keeps the text selection.
             if (!old.isEqualNode(section)) old.replaceWith(document.importNode(section, true));
           }
-          document.title = "Tocsin: " + document.querySelector("#attemptResult h2").textContent;
+          document.title = document.querySelector("h1").textContent.trim() + ": " +
+            document.querySelector("#attemptResult h2").textContent;
         }
 
         function lose() {
           // Set only once: screen readers announce every change.
           if (link.textContent) return;
-          link.textContent = "No connection to the node since " + new Date(heard).toLocaleTimeString() +
-            ". All values are from that time. Reconnecting.";
-          document.title = "Tocsin: no connection";
+          link.textContent = "No connection to the node since " + new Date(heard).toISOString().slice(11, 19) +
+            " UTC. All values are from that time. Reconnecting.";
+          document.title = document.querySelector("h1").textContent.trim() + ": no connection";
+          document.body.className = "lost";
         }
 
         function connect() {
@@ -44,6 +46,7 @@ enum DashboardFiles {
           source.addEventListener("main", (event) => {
             heard = Date.now();
             link.textContent = "";
+            document.body.className = "";
             show(event.data);
           });
         }
@@ -90,6 +93,10 @@ enum DashboardFiles {
         #link { margin: 0; }
         #link:not(:empty) { margin: 0 0 1rem; padding: .6rem 1rem; border: 2px solid var(--bad); border-radius: .6rem; }
 
+        /* What the page shows may be wrong by now. */
+        .lost #link { position: sticky; top: 0; z-index: 1; background: var(--card); font-weight: 600; }
+        .lost main { opacity: .45; filter: grayscale(1); }
+
         main { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1rem; }
         section { padding: 1rem 1.1rem; background: var(--card); border: 1px solid var(--line); border-radius: .8rem; }
         .wide { grid-column: 1 / -1; }
@@ -128,6 +135,8 @@ enum DashboardFiles {
         .delivered { fill: var(--delivered); } .retry { fill: var(--retry); }
         .rejected { fill: var(--rejected); } .gone { fill: var(--gone); }
         .ink { stroke: var(--mark); stroke-width: 1; fill: none; } .dot { fill: var(--mark); }
+        .start { stroke: var(--ink); stroke-width: 1; stroke-dasharray: 3 3; }
+        svg.route { display: block; width: 7.5rem; height: 2.25rem; margin-top: .2rem; }
         .hint { fill: transparent; } .hint:hover { fill: var(--ink); fill-opacity: .12; }
         .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: .5rem 0 0; padding: 0; list-style: none; }
         .swatch { width: .9em; height: .9em; vertical-align: -.08em; margin-right: .4em; }
@@ -160,6 +169,13 @@ enum DashboardFiles {
           th, td { padding-right: .6rem; }
           time, td .sign { white-space: normal; }
           .picture { display: none; }
+          thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+          table, tbody, tr, td, tbody th, caption { display: block; }
+          tr { padding: .4rem 0; border-top: 1px solid var(--line); }
+          td, tbody th { padding: .1rem 0; border: 0; white-space: normal; overflow-wrap: anywhere; }
+          td { display: flex; gap: .8rem; }
+          td::before { content: attr(data-name); flex: 0 0 7rem; color: var(--quiet); }
+          td > * { min-width: 0; }
         }
 
         """

@@ -65,6 +65,8 @@ struct DashboardPage {
         \(upstreams)
         \(cluster)
         \(canary)
+        \(machine)
+        \(setUp)
         """
     }
 
@@ -92,7 +94,7 @@ struct DashboardPage {
     }
 
     private var recentAlarms: HTML {
-        let recent = snapshot.alarms.count { snapshot.now - $0.time < 3600 }
+        let recent = snapshot.alarms.count { !$0.isSetUp && snapshot.now - $0.time < 3600 }
         return recent == 0 ? "" : " · <a href=\"#alarms\">\(Format.count(recent, "alarm")) in the last hour</a>"
     }
 
@@ -124,14 +126,14 @@ struct DashboardPage {
     }
 
     private func chart(_ name: String, _ title: String, _ buckets: [NodeSnapshot.Bucket], width: Int64) -> HTML {
-        let chart = OutcomeChart(name: name, title: title, buckets: buckets, width: width)
+        let chart = OutcomeChart(name: name, title: title, buckets: buckets, width: width, starts: snapshot.starts)
         return """
             <section id="\(name)" class="half"><h2>\(title)</h2>\(chart.html)</section>
             """
     }
 
     private var alarms: HTML {
-        let rows = snapshot.alarms.map { alarm -> [HTML] in
+        let rows = snapshot.alarms.filter { !$0.isSetUp }.map { alarm -> [HTML] in
             let isToday = Format.date(alarm.time) == Format.date(snapshot.now)
             let time = (isToday ? "" : Format.date(alarm.time) + " ") + Format.clock(alarm.time)
             let level = Self.sign(alarm.level == "warning" ? "warning" : "bad", alarm.level)
@@ -153,10 +155,10 @@ struct DashboardPage {
                 case .working: Self.sign("good", "working")
                 case .suspect:
                     Self.sign(
-                        "bad", route.record.probe?.isGood == false ? "fails a probe" : "its credential does not work")
+                        "bad", route.record.probe?.verdict == .bad ? "fails a probe" : "its credential does not work")
                 case .shut: Self.sign("bad", route.breaker == "open" ? "shut" : "shut: probing")
                 }
-            if condition == .suspect, let probe = route.record.probe, !probe.isGood {
+            if condition == .suspect, let probe = route.record.probe, probe.verdict == .bad {
                 state += "<br>\(probe.answer), at \(Format.time(probe.time))"
             }
             if let shut = route.record.shut { state += "<br>\(shut.answer), since \(Format.time(shut.since))" }
@@ -165,6 +167,7 @@ struct DashboardPage {
             return [
                 "\(route.name)", state,
                 "\(route.record.lastDelivery.map { "\(Format.span(snapshot.now - $0)) ago" } ?? "–")",
+                RouteChart(buckets: route.day).html,
                 "\(Format.count(route.inFlight))", "\(Format.count(route.waiting))",
                 Self.seconds(route.p50), Self.seconds(route.p99), "\(answers.joined(separator: ", "))",
             ]
@@ -172,9 +175,8 @@ struct DashboardPage {
         let table = Self.table(
             "Each app on each platform; latency of the last hour, answers since the start",
             [
-                .head("Route"), .text("State"), .text("Last delivery"), .figure("In flight"), .figure("Queued"),
-                .figure("p50"),
-                .figure("p99"), .text("Answers"),
+                .head("Route"), .text("State"), .text("Last delivery"), .text("Last day, by hour"),
+                .figure("In flight"), .figure("Queued"), .figure("p50"), .figure("p99"), .text("Answers"),
             ], rows)
         return Self.card("routes", "Push services", table, "wide")
     }
@@ -323,6 +325,28 @@ struct DashboardPage {
         return Self.card("cluster", "Cluster", "<p>\(state)</p>\(table)", "half")
     }
 
+    /// What the node could do better with other settings; empty if there is nothing.
+    private var setUp: HTML {
+        let advice = snapshot.alarms.filter(\.isSetUp)
+        guard !advice.isEmpty else { return "" }
+        return Self.card("set-up", "Set-up", "<ul>\(advice.map { "<li>\($0.text)</li>" as HTML })</ul>", "wide")
+    }
+
+    /// Memory, disk and descriptors.
+    private var machine: HTML {
+        let rows = snapshot.machine.map { gauge -> [HTML] in
+            func text(_ number: Int) -> String { gauge.isBytes ? Format.bytes(number) : Format.count(number) }
+            return [
+                "\(gauge.name)", "\(text(gauge.used))", "\(gauge.bound.map(text) ?? "no limit")",
+                gauge.bound.map { Self.meter(Double(gauge.used) / Double(max(1, $0)), "delivered") } ?? "",
+            ]
+        }
+        let table = Self.table(
+            "What the node uses of the machine",
+            [.head("What"), .figure("Used"), .figure("Of"), .picture("Relative")], rows, none: "Nothing is known.")
+        return Self.card("machine", "Machine", table, "half")
+    }
+
     /// The canary; empty if there is none.
     private var canary: HTML {
         guard let canary = snapshot.canary else { return "" }
@@ -369,9 +393,10 @@ struct DashboardPage {
 
         func cell(_ content: HTML) -> HTML {
             switch self {
+            // On a small screen each cell is a line that begins with the column's name.
             case .head: "<th scope=\"row\">\(content)</th>"
-            case .text: "<td>\(content)</td>"
-            case .figure: "<td class=\"figure\">\(content)</td>"
+            case .text(let name): "<td data-name=\"\(name)\">\(content)</td>"
+            case .figure(let name): "<td class=\"figure\" data-name=\"\(name)\">\(content)</td>"
             case .picture: "<td class=\"picture\">\(content)</td>"
             }
         }

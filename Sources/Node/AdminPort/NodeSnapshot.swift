@@ -37,6 +37,8 @@ package struct NodeSnapshot: Sendable {
         package var inFlight = 0
         /// Envelopes in the fair queue, which are part of those in flight.
         package var waiting = 0
+        /// The outcomes per hour of the last day, oldest first.
+        package var day: [Bucket] = []
         /// The number of each answer since the start, most frequent first.
         package var answers: [(reason: String, count: Int)] = []
         /// Latency of answers in the last hour, in seconds; `nil` if there were none.
@@ -220,6 +222,23 @@ package struct NodeSnapshot: Sendable {
         }
     }
 
+    /// How much of something on the machine is used.
+    package struct Gauge: Sendable, Equatable {
+        /// For instance `memory`.
+        package var name: String
+        package var used: Int
+        /// `nil` if there is no bound, or it is unknown.
+        package var bound: Int?
+        package var isBytes: Bool
+
+        package init(_ name: String, _ used: Int, of bound: Int?, isBytes: Bool) {
+            self.name = name
+            self.used = used
+            self.bound = bound
+            self.isBytes = isBytes
+        }
+    }
+
     /// A message of level `warning` or higher.
     package struct Alarm: Sendable, Equatable {
         /// The last occurrence, Unix time in seconds.
@@ -230,6 +249,8 @@ package struct NodeSnapshot: Sendable {
         var text: String
         /// The number of occurrences.
         var count: Int
+        /// Whether it is advice about settings, and no incident.
+        var isSetUp = false
     }
 
     /// Unix time in seconds.
@@ -259,6 +280,8 @@ package struct NodeSnapshot: Sendable {
     package var hour: [Bucket] = []
     /// The ten-minute intervals of the last day, oldest first; the last one is incomplete.
     package var day: [Bucket] = []
+    /// When the node was started in the last day, Unix times in seconds.
+    package var starts: [Int64] = []
     /// Submissions rejected at admission, by the text of the reason, most frequent first.
     package var refusals: [(reason: String, lastHour: Int, total: Int)] = []
     package var latencies: [Latency] = []
@@ -271,6 +294,8 @@ package struct NodeSnapshot: Sendable {
     package var canary: Canary?
     /// `nil` if the node does not run tor.
     package var tor: Tor?
+    /// Memory, disk and descriptors.
+    package var machine: [Gauge] = []
     /// The alarms, latest first.
     package var alarms: [Alarm] = []
 }

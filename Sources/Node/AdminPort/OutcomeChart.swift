@@ -39,6 +39,8 @@ struct OutcomeChart {
     let buckets: [NodeSnapshot.Bucket]
     /// The width of a bucket in seconds.
     let width: Int64
+    /// When the node was started, Unix times in seconds.
+    var starts: [Int64] = []
 
     private var totals: [(part: Part, count: Int)] {
         Part.allCases.map { part in (part, buckets.reduce(0) { $0 + part.count(in: $1) }) }
@@ -53,18 +55,40 @@ struct OutcomeChart {
         """
         <figure><svg viewBox="0 0 420 170" role="img" aria-labelledby="\(name)-title \(name)-desc">\
         <title id="\(name)-title">\(title)</title><desc id="\(name)-desc">\(description)</desc>\
-        <defs>\(Part.allCases.map(pattern))</defs>\(axes)\(Part.allCases.map(bars))\(buckets.enumerated().map(hint))\
+        <defs>\(Part.allCases.map(pattern))</defs>\(axes)\(Part.allCases.map(bars))\(buckets.enumerated().map(hint))\(shownStarts.map(mark))\
         </svg><figcaption><ul class="legend">\(totals.map(legend))</ul></figcaption></figure>
         """
     }
 
     private var description: String {
         guard let busiest = buckets.max(by: { Self.total($0) < Self.total($1) }), Self.total(busiest) > 0 else {
-            return "No outcomes in this period."
+            return "No outcomes in this period.\(startsText)"
         }
         let sums = totals.map { "\(Format.count($0.count)) \($0.part.label)" }.joined(separator: ", ")
         return "\(sums). Peak: \(Format.count(Self.total(busiest))) in the interval from "
-            + "\(Format.clock(busiest.start)) UTC."
+            + "\(Format.clock(busiest.start)) UTC.\(startsText)"
+    }
+
+    /// The starts of the node in this period.
+    private var shownStarts: [Int64] {
+        guard let first = buckets.first?.start, let last = buckets.last?.start else { return [] }
+        return starts.filter { (first..<last + width).contains($0) }
+    }
+
+    private var startsText: String {
+        let times = shownStarts.map(Format.clock).joined(separator: ", ")
+        return times.isEmpty ? "" : " The node was started at \(times) UTC."
+    }
+
+    /// A line where the node was started.
+    private func mark(_ start: Int64) -> HTML {
+        let x =
+            self.x(0) + (x(buckets.count) - x(0)) * Double(start - buckets[0].start)
+            / Double(Int64(buckets.count) * width)
+        return """
+            <line class="start" x1="\(x)" x2="\(x)" y1="\(Self.top)" y2="\(Self.height - Self.bottom)">\
+            <title>started at \(Format.clock(start)) UTC</title></line>
+            """
     }
 
     // MARK: Scale

@@ -21,14 +21,18 @@ struct RecentAlarms: Sendable {
     /// Records an alarm.
     /// - Parameters:
     ///   - details: the metadata. Alarms that differ only in numeric values count as the same alarm.
+    ///   - isSetUp: whether it is advice about settings.
     ///   - now: Unix time in seconds.
-    mutating func record(_ level: String, _ text: String, details: [(name: String, value: String)] = [], at now: Int64)
-    {
+    mutating func record(
+        _ level: String, _ text: String, details: [(name: String, value: String)] = [], isSetUp: Bool = false,
+        at now: Int64
+    ) {
         let constant = details.filter { Double($0.value) == nil }
         let key = Self.text(text, constant)
         let old = entries.firstIndex { $0.key == key }
         let count = old.map { entries.remove(at: $0).alarm.count } ?? 0
-        let alarm = NodeSnapshot.Alarm(time: now, level: level, text: Self.text(text, details), count: count + 1)
+        let alarm = NodeSnapshot.Alarm(
+            time: now, level: level, text: Self.text(text, details), count: count + 1, isSetUp: isSetUp)
         entries.insert(Entry(key: key, alarm: alarm), at: 0)
         if entries.count > Self.maximumAlarms { entries.removeLast() }
     }

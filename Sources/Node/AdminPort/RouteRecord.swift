@@ -14,13 +14,21 @@ package struct RouteRecord: Sendable, Equatable {
     /// The answer to a probe, which rings no phone.
     package struct Probe: Sendable, Equatable {
         package let time: Int64
-        /// Whether the push service answered as it does if the credential is right.
-        package let isGood: Bool
+        package let verdict: Verdict
         package let answer: String
 
-        package init(time: Int64, isGood: Bool, answer: String) {
+        package enum Verdict: String, Sendable {
+            /// The push service answered as it does if the credential is right.
+            case good
+            /// The push service did not answer, or not about the credential, for the first time.
+            case unclear
+            /// The credential is refused; or the push service did not answer twice.
+            case bad
+        }
+
+        package init(time: Int64, verdict: Verdict, answer: String) {
             self.time = time
-            self.isGood = isGood
+            self.verdict = verdict
             self.answer = answer
         }
     }
@@ -38,6 +46,9 @@ package struct RouteRecord: Sendable, Equatable {
 
     /// Another provider serves the route, perhaps with another credential. Users still miss what was delivered before.
     package mutating func servedAnew() { (lastAnswer, probe, shut) = (nil, nil, nil) }
+
+    /// An earlier process has delivered.
+    package mutating func restoreDelivery(at time: Int64) { lastDelivery = max(time, lastDelivery ?? time) }
 
     /// The push service has answered, and neither its answer nor its silence is a failure of the route.
     package mutating func answered(isDelivered: Bool, at now: Int64) {
@@ -96,7 +107,7 @@ struct RouteConditions {
                     .suspect
                 } else if route.record.lastAnswer != nil {
                     .working
-                } else if route.record.probe != nil {
+                } else if route.record.probe?.verdict == .good {
                     .probed
                 } else {
                     shut.contains(route.credential) ? .suspect : .untried
@@ -185,7 +196,7 @@ extension NodeSnapshot.RouteState {
 
     /// The last probe, if it failed and nothing was answered since.
     fileprivate var failedProbe: RouteRecord.Probe? {
-        guard !isShut, let probe = record.probe, !probe.isGood, probe.time > record.lastAnswer ?? .min else {
+        guard !isShut, let probe = record.probe, probe.verdict == .bad, probe.time > record.lastAnswer ?? .min else {
             return nil
         }
         return probe

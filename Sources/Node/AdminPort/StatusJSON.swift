@@ -28,6 +28,7 @@ enum StatusJSON {
             "upstreams": snapshot.upstreams.map(upstream),
             "cluster": snapshot.cluster.map(cluster), "canary": snapshot.canary.map(canary),
             "tor": snapshot.tor.map(tor),
+            "machine": snapshot.machine.map(gauge), "starts": snapshot.starts,
             "alarms": snapshot.alarms.map(alarm),
         ]
         return object.json
@@ -78,13 +79,14 @@ enum StatusJSON {
         [
             "name": route.name, "state": condition.rawValue, "last_delivery": route.record.lastDelivery,
             "probe": route.record.probe.map {
-                ["time": $0.time, "good": $0.isGood, "answer": $0.answer] as JSONObject
+                ["time": $0.time, "verdict": $0.verdict.rawValue, "answer": $0.answer] as JSONObject
             },
             "shut_since": route.record.shut?.since, "shut_after": route.record.shut?.answer,
             "next_probe_seconds": route.nextProbe, "breaker": route.breaker, "token_refusal_surge": route.isSurge,
             // The name of an earlier release.
             "refusal_wave": route.isSurge, "in_flight": route.inFlight,
-            "waiting": route.waiting, "answers": JSONObject(members: route.answers.map { ($0.reason, $0.count) }),
+            "waiting": route.waiting, "hours": route.day.map(bucket),
+            "answers": JSONObject(members: route.answers.map { ($0.reason, $0.count) }),
             "p50_seconds": route.p50, "p99_seconds": route.p99,
         ]
     }
@@ -131,8 +133,12 @@ enum StatusJSON {
         ["name": onion.name, "address": onion.address, "published": onion.isPublished]
     }
 
+    private static func gauge(_ gauge: NodeSnapshot.Gauge) -> JSONObject {
+        ["name": gauge.name, "used": gauge.used, "of": gauge.bound]
+    }
+
     private static func alarm(_ alarm: NodeSnapshot.Alarm) -> JSONObject {
-        ["time": alarm.time, "level": alarm.level, "text": alarm.text, "count": alarm.count]
+        ["time": alarm.time, "level": alarm.level, "text": alarm.text, "count": alarm.count, "set_up": alarm.isSetUp]
     }
 }
 

@@ -111,12 +111,12 @@ final class EventLog {
     }
 
     /// Logs the answer to a probe.
-    func probed(_ route: Route, _ result: AttemptResult, isGood: Bool) {
+    func probed(_ route: Route, _ result: AttemptResult, _ verdict: RouteRecord.Probe.Verdict) {
         var metadata: Logger.Metadata = ["route": "\(route)", "answer": "\(result.answer)"]
         metadata["detail"] = result.detail.map { "\($0)" }
         logger.log(
-            level: isGood ? .info : .warning,
-            isGood
+            level: verdict == .bad ? .warning : .info,
+            verdict != .bad
                 ? "the push service answers a probe, which rings no phone"
                 : "the push service answers a probe, which rings no phone, with an error: run tocsin check --online",
             metadata: metadata)

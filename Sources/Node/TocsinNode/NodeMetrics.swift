@@ -114,6 +114,8 @@ final class NodeMetrics {
     /// Final outcomes over time, for the dashboard.
     private(set) var history = History()
     private var recent = RecentMetrics()
+    /// When routes that are not served yet delivered last.
+    private var restoredDeliveries: [String: Int64] = [:]
 
     /// - Parameter registry: must contain the families of ``catalogue``.
     init(_ registry: PrometheusRegistry = PrometheusRegistry(NodeMetrics.catalogue)) {
@@ -168,6 +170,9 @@ final class NodeMetrics {
         case .serving(let route):
             show(.closed, of: route)
             metrics(of: route).record.servedAnew()
+            if let time = restoredDeliveries.removeValue(forKey: "\(route)") {
+                metrics(of: route).record.restoreDelivery(at: time)
+            }
             _ = answerCounter("accepted", of: route)
             for senderProtocol in ["tnp", "http"] {
                 for kind in Outcome.Kind.allCases { _ = envelopeCounter(kind, of: route, at: senderProtocol) }
@@ -326,6 +331,19 @@ final class NodeMetrics {
 
     private var refusalsByReason: [Reason: Int] {
         refusals.reduce(into: [:]) { $0[$1.key.reason, default: 0] += $1.value.count }
+    }
+
+    /// Adds what earlier processes have left to the history.
+    func restore(_ history: NodeHistory) {
+        self.history.restore(minutes: history.minutes, intervals: history.intervals)
+        restoredDeliveries = history.routes.compactMapValues(\.lastDelivery)
+    }
+
+    /// When each route delivered last, Unix times in seconds.
+    var lastDeliveries: [String: Int64] {
+        var times = restoredDeliveries
+        for (route, metrics) in routes.all { times["\(route)"] = metrics.record.lastDelivery }
+        return times
     }
 
     /// What became of notifications and submissions since the start.

@@ -49,6 +49,7 @@ extension NodeParts: AdminServer.Source {
         snapshot.uptime = (MonotonicTime.now - started).components.seconds
         for (index, lane) in statistics.lanes.enumerated() {
             let latency = metrics.recentLatency(of: lane.route)
+            snapshot.routes[index].day = history.hours(of: "\(lane.route)", at: snapshot.now)
             snapshot.routes[index].answers = metrics.answers(of: lane.route)
             snapshot.routes[index].p50 = latency?.quantile(0.5)
             snapshot.routes[index].p99 = latency?.quantile(0.99)
@@ -59,6 +60,7 @@ extension NodeParts: AdminServer.Source {
         snapshot.spool = statistics.stored
         snapshot.handles = handles?.count
         snapshot.effort = intakeState.admission.efforts
+        snapshot.starts = history.starts
         snapshot.day = metrics.history.day(at: snapshot.now)
         snapshot.refusals = metrics.recentRefusals
         snapshot.latencies = metrics.recentLatencies
@@ -67,11 +69,27 @@ extension NodeParts: AdminServer.Source {
                 app: app, node: "\(node.node)", connections: node.connections, isReachable: node.isReachable(at: .now),
                 effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text)
         }
+        snapshot.machine = machine
         snapshot.alarms = alarms.alarms
         return snapshot
     }
 
     var tables: [(name: String, entries: Int, bound: Int)] { intakeState.admission.tables + dispatch.tables }
+
+    private var machine: [NodeSnapshot.Gauge] {
+        var gauges: [NodeSnapshot.Gauge] = []
+        if let memory = ProcessCollector.residentBytes {
+            gauges.append(
+                NodeSnapshot.Gauge("memory", memory, of: ProcessCollector.memoryLimit, isBytes: true))
+        }
+        if let open = ProcessCollector.openFiles {
+            gauges.append(NodeSnapshot.Gauge("file descriptors", open, of: ProcessCollector.fileLimit, isBytes: false))
+        }
+        if let (free, size) = ProcessCollector.space(at: configuration.state) {
+            gauges.append(NodeSnapshot.Gauge("disk of the state directory", size - free, of: size, isBytes: true))
+        }
+        return gauges
+    }
 
     private func reasonsNotReady(
         _ statistics: DispatchStatistics, _ routes: [NodeSnapshot.RouteState], at now: Int64

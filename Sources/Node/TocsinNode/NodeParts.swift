@@ -48,6 +48,7 @@ final class NodeParts: DispatchObserver {
     let endpoints: NodeEndpoints
     let onions: NodeOnionServices
     let canary: CanaryKeeper
+    let history: HistoryKeeper
     private let isolationWatch: IsolationWatch?
     private let expiry: ExpiryWatch
     /// The components that work each second, in this order.
@@ -124,6 +125,7 @@ final class NodeParts: DispatchObserver {
         endpoints = NodeEndpoints(configuration, for: connections, on: loop)
         onions = NodeOnionServices(
             configuration, for: connections, metrics: metrics, log: log, on: loop, whenReachable: whenReachable)
+        history = HistoryKeeper(in: configuration.state, metrics, on: disk)
         canary = CanaryKeeper(onions, metrics: metrics, log: log, on: loop)
         expiry = ExpiryWatch(providers, metrics: metrics, log: log)
         // The cluster, which needs names, closes before what looks them up, and before tor, which takes its time.
@@ -131,7 +133,7 @@ final class NodeParts: DispatchObserver {
             endpoints, isolationWatch, onions,
             UnbindRequests(in: configuration.state, intakeState, cluster: cluster, on: disk, log: log), cluster,
             GaugeRefresh(metrics, of: dispatch, connections, providers, cluster), canary, expiry,
-            HourlyReport(metrics, log: log), RouteProbes(providers, configuration, metrics: metrics, log: log),
+            HourlyReport(metrics, log: log), history, RouteProbes(providers, configuration, metrics: metrics, log: log),
         ]
         components = all.compactMap(\.self)
     }
@@ -278,13 +280,17 @@ final class NodeParts: DispatchObserver {
         if connections.registry.limits.connections < configuration.limits.connections {
             log.logger.warning(
                 "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
-                metadata: ["connections": .number(connections.registry.limits.connections)])
+                metadata: AlarmLogHandler.setUp.merging([
+                    "connections": .number(connections.registry.limits.connections)
+                ]) { $1 })
         }
         for advice in HTTPEndpointAdvice.texts(for: configuration) {
-            log.logger.warning("\(advice.key) \(advice.text)")
+            log.logger.warning("\(advice.key) \(advice.text)", metadata: AlarmLogHandler.setUp)
         }
         guard configuration.listen.http != nil else { return }
-        for problem in connections.rules.resolver.unreachable { log.logger.warning("\(problem)") }
+        for problem in connections.rules.resolver.unreachable {
+            log.logger.warning("\(problem)", metadata: AlarmLogHandler.setUp)
+        }
     }
 
     // MARK: While running

@@ -22,17 +22,17 @@ package enum ProcessCollector {
     /// Registers the metrics.
     /// - Parameter registry: a registry whose catalogue contains ``families``.
     package static func register(in registry: PrometheusRegistry) {
-        let pageSize = Double(sysconf(Int32(_SC_PAGESIZE)))
         registry.registerCallback(cpu) { seconds(of: CLOCK_PROCESS_CPUTIME_ID) }
-        registry.registerCallback(memory) { residentPages.map { $0 * pageSize } }
+        registry.registerCallback(memory) { residentBytes.map { Double($0) } }
         registry.registerCallback(openDescriptors) { openFiles.map { Double($0) } }
-        registry.registerCallback(maximumDescriptors) { fileLimit }
+        registry.registerCallback(maximumDescriptors) { fileLimit.map { Double($0) } ?? .infinity }
         // The process registers its metrics as soon as it has started.
         let start = seconds(of: CLOCK_REALTIME)
         registry.registerCallback(startTime) { start }
     }
 
-    private static var residentPages: Double? {
+    /// Resident memory in bytes; `nil` if it is unknown.
+    package static var residentBytes: Int? {
         let file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
@@ -40,10 +40,23 @@ package enum ProcessCollector {
         var bytes = [UInt8](repeating: 0, count: 256)
         let count = max(0, read(file, &bytes, bytes.count))
         let fields = bytes.prefix(count).split(separator: UInt8(ascii: " "))
-        return fields.count > 1 ? Double(String(decoding: fields[1], as: UTF8.self)) : nil
+        let pages = fields.count > 1 ? Int(String(decoding: fields[1], as: UTF8.self)) : nil
+        return pages.map { $0 * sysconf(Int32(_SC_PAGESIZE)) }
     }
 
-    private static var openFiles: Int? {
+    /// The machine's memory in bytes.
+    package static var memoryLimit: Int { sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE)) }
+
+    /// The free bytes and the size of the disk of a file; `nil` if they are unknown.
+    package static func space(at path: String) -> (free: Int, size: Int)? {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0, status.f_blocks > 0 else { return nil }
+        let unit = status.f_frsize
+        return (Int(clamping: status.f_bavail &* unit), Int(clamping: status.f_blocks &* unit))
+    }
+
+    /// The number of open descriptors; `nil` if it is unknown.
+    package static var openFiles: Int? {
         guard let directory = opendir("/proc/self/fd") else { return nil }
         defer { closedir(directory) }
         var entries = 0
@@ -52,10 +65,11 @@ package enum ProcessCollector {
         return entries - 3
     }
 
-    private static var fileLimit: Double? {
+    /// The limit of open descriptors; `nil` if there is none.
+    package static var fileLimit: Int? {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }
-        return limit.rlim_cur == rlim_t.max ? .infinity : Double(limit.rlim_cur)
+        return limit.rlim_cur == rlim_t.max ? nil : Int(clamping: limit.rlim_cur)
     }
 
     private static func seconds(of clock: clockid_t) -> Double {

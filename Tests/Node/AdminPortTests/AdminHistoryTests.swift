@@ -10,6 +10,28 @@ import Testing
 @testable import AdminPort
 @testable import TocsinNode
 
+@Suite(.tags(.computing)) struct BucketRingTests {
+    @Test func `what is written is read again, and nothing else`() {
+        var ring = BucketRing(width: 60, count: 3)
+        for time in [0, 61, 119, 120] as [Int64] {
+            ring.add(NodeSnapshot.Bucket(start: 0, delivered: 1, rejected: 2, retry: 3, gone: 4), at: time)
+        }
+        #expect(ring.rows == [[0, 1, 2, 3, 4], [60, 2, 4, 6, 8], [120, 1, 2, 3, 4]])
+        var read = BucketRing(width: 60, count: 3)
+        read.restore(ring.rows)
+        #expect(read.rows == ring.rows && read.buckets(at: 130) == ring.buckets(at: 130))
+        // It goes on where it was.
+        read.add(NodeSnapshot.Bucket(start: 0, delivered: 1), at: 130)
+        #expect(read.buckets(at: 130).last?.delivered == 2)
+
+        var damaged = BucketRing(width: 60, count: 3)
+        damaged.restore([[], [0], [0, -1, 0, 0, 0], [.max, 1, 1, 1, 1], [.min, 1, 1, 1, 1], [0, .max, 1, 1, 1]])
+        #expect(damaged.rows.isEmpty)
+        damaged.restore(Array(repeating: [0, 1 << 40, 1 << 40, 1 << 40, 1 << 40], count: 1000))
+        #expect(damaged.rows.count == 1)
+    }
+}
+
 @Suite(.tags(.computing)) struct HistoryTests {
     /// 14:03 UTC.
     private let now: Int64 = 1_790_000_000 / 86_400 * 86_400 + 14 * 3600 + 3 * 60

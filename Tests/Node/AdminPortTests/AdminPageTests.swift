@@ -259,6 +259,43 @@ private func skeleton(_ page: String) -> [String] {
     }
 }
 
+@Suite(.tags(.computing)) struct RouteChartTests {
+    @Test func `few deliveries are not hidden by many retries`() {
+        let buckets = [
+            NodeSnapshot.Bucket(start: 0, delivered: 174, retry: 5000), NodeSnapshot.Bucket(start: 3600),
+            NodeSnapshot.Bucket(start: 7200, delivered: 87, rejected: 600, gone: 194),
+        ]
+        let text = RouteChart(buckets: buckets).html.text
+        #expect(text.contains("261 delivered, 5,794 not"))
+        // Each side has a scale of its own: the largest bar has its whole height.
+        #expect(text.contains("<path class=\"delivered\" d=\"M0.0 18V1.0H39.0V18zM80.0 18V9.5H119.0V18z\"/>"))
+        #expect(text.contains("<path class=\"retry\" d=\"M0.0 18V35.0H39.0V18z"))
+        #expect(RouteChart(buckets: []).html.text.contains("0 delivered<br>"))
+    }
+
+    @Test func `a chart shows where the node was started`() {
+        let buckets = (0..<4).map { NodeSnapshot.Bucket(start: 600 * $0, delivered: 1) }
+        func marks(_ starts: [Int64]) -> Int {
+            OutcomeChart(name: "c", title: "T", buckets: buckets, width: 600, starts: starts).html.text.matches(
+                of: /class="start"/
+            ).count
+        }
+        #expect(marks([]) == 0 && marks([-1, 0, 1200, 2399, 2400]) == 3)
+        let text = OutcomeChart(name: "c", title: "T", buckets: buckets, width: 600, starts: [1200]).html.text
+        #expect(text.contains("The node was started at 00:20 UTC."))
+    }
+
+    @Test func `advice about settings is no alarm`() {
+        var snapshot = NodeSnapshot.empty()
+        snapshot.alarms = [
+            .init(time: snapshot.now, level: "warning", text: "spool.enabled is off", count: 1, isSetUp: true)
+        ]
+        let page = String(decoding: DashboardPage(snapshot).document, as: UTF8.self)
+        #expect(page.contains("No alarms since the start") && !page.contains("in the last hour</a>"))
+        #expect(page.contains("<h2>Set-up</h2><ul><li>spool.enabled is off</li></ul>"))
+    }
+}
+
 @Suite(.tags(.computing)) struct ReloadStateTests {
     @Test func `a failed reload stays a concern until another one succeeds`() {
         var state = ReloadState()
@@ -380,10 +417,8 @@ private func skeleton(_ page: String) -> [String] {
                 "alarms", "canary", "circuits", "cluster", "connections", "credentials", "day", "handles", "health",
                 "hour",
                 "in_flight",
-                "latencies", "name", "now", "puzzle_effort", "ready", "reasons", "refusals", "reload", "routes",
-                "spool",
-                "tor",
-                "upstreams", "uptime_seconds", "version",
+                "latencies", "machine", "name", "now", "puzzle_effort", "ready", "reasons", "refusals", "reload",
+                "routes", "spool", "starts", "tor", "upstreams", "uptime_seconds", "version",
             ])
         func names(_ key: String) -> [String]? {
             ((object[key] as? [[String: Any]])?.first ?? object[key] as? [String: Any])?.keys.sorted()
@@ -392,7 +427,8 @@ private func skeleton(_ page: String) -> [String] {
         #expect(names("latencies") == ["p50_seconds", "p90_seconds", "p99_seconds", "stage"])
         #expect(
             names("routes") == [
-                "answers", "breaker", "in_flight", "last_delivery", "name", "next_probe_seconds", "p50_seconds",
+                "answers", "breaker", "hours", "in_flight", "last_delivery", "name", "next_probe_seconds",
+                "p50_seconds",
                 "p99_seconds", "probe", "refusal_wave", "shut_after", "shut_since", "state", "token_refusal_surge",
                 "waiting",
             ])
@@ -405,7 +441,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect(names("canary") == ["delivered", "every_seconds", "last_success", "text"])
         #expect(
             names("upstreams") == ["app", "connections", "failure", "node", "puzzle_effort", "reachable"])
-        #expect(names("alarms") == ["count", "level", "text", "time"])
+        #expect(names("alarms") == ["count", "level", "set_up", "text", "time"])
         #expect(names("refusals") == ["last_hour", "reason", "total"])
         #expect(object["version"] as? String == "w\"\\\n" && object["in_flight"] as? Int == 1234)
         #expect((object["hour"] as? [Any])?.count == 60)

@@ -68,11 +68,11 @@ import Testing
             Self.route("bisq/iOS"), Self.route("bisq/android"), Self.route("bisq/iOSDev")
         )
         development.isOptional = true
-        google.record.probe = RouteRecord.Probe(time: Self.now - 9, isGood: true, answer: "UNREGISTERED")
+        google.record.probe = RouteRecord.Probe(time: Self.now - 9, verdict: .good, answer: "UNREGISTERED")
         #expect(RouteConditions([google], at: Self.now).routes[0].condition == .probed)
         #expect(health([google]).grade == .untried)
 
-        apple.record.probe = RouteRecord.Probe(time: Self.now - 9, isGood: false, answer: "InvalidProviderToken")
+        apple.record.probe = RouteRecord.Probe(time: Self.now - 9, verdict: .bad, answer: "InvalidProviderToken")
         let warned = health([apple, google])
         #expect(warned.grade == .warning)
         #expect(warned.summary == "The node is ready, but bisq/iOS fails a probe (InvalidProviderToken)")
@@ -86,7 +86,7 @@ import Testing
         #expect(health([apple]).grade == .good)
 
         // Only builds from Xcode need it.
-        development.record.probe = RouteRecord.Probe(time: Self.now, isGood: false, answer: "BadEnvironmentKeyInToken")
+        development.record.probe = RouteRecord.Probe(time: Self.now, verdict: .bad, answer: "BadEnvironmentKeyInToken")
         let noted = health([apple, development])
         #expect(noted.grade == .good && noted.reasons.count == 1, "\(noted.reasons)")
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AdminPort
+import TNP
 import TestSupport
 import Testing
 
+@testable import Providers
 @testable import TocsinNode
 
 @Suite(.tags(.computing)) struct ProbeScheduleTests {
@@ -17,13 +19,29 @@ import Testing
     func `a route without an answer for an hour is probed`(_ answered: Int64?, _ probed: Int64?, _ isDue: Bool) {
         var record = RouteRecord()
         if let answered { record.answered(isDelivered: false, at: Self.now - answered) }
-        if let probed { record.probe = .init(time: Self.now - probed, isGood: true, answer: "BadDeviceToken") }
+        if let probed { record.probe = .init(time: Self.now - probed, verdict: .good, answer: "BadDeviceToken") }
         #expect(ProbeSchedule.isDue(record, at: Self.now) == isDue)
+    }
+
+    @Test func `one lost connection says nothing, a second one does`() {
+        func verdict(_ disposition: Disposition, after earlier: RouteRecord.Probe.Verdict?) -> RouteRecord.Probe.Verdict
+        {
+            ProbeSchedule.verdict(
+                on: AttemptResult(Outcome(.retry), disposition: disposition, answer: "x"),
+                after: earlier.map { .init(time: Self.now, verdict: $0, answer: "x") })
+        }
+        let lost = Disposition.unavailable(seconds: 30, minimum: 10)
+        #expect(verdict(lost, after: nil) == .unclear && verdict(lost, after: .good) == .unclear)
+        #expect(verdict(lost, after: .unclear) == .bad && verdict(lost, after: .bad) == .bad)
+        #expect(verdict(.badToken, after: .bad) == .good && verdict(.misconfigured, after: .good) == .bad)
+        var record = RouteRecord()
+        record.probe = .init(time: Self.now - 60, verdict: .unclear, answer: "timeout")
+        #expect(ProbeSchedule.isDue(record, at: Self.now) && !ProbeSchedule.isDue(record, at: Self.now - 1))
     }
 
     @Test func `a probe that failed is repeated sooner, and a shut route has probes of its own`() {
         var record = RouteRecord()
-        record.probe = .init(time: Self.now - 299, isGood: false, answer: "timeout")
+        record.probe = .init(time: Self.now - 299, verdict: .bad, answer: "timeout")
         #expect(!ProbeSchedule.isDue(record, at: Self.now))
         #expect(ProbeSchedule.isDue(record, at: Self.now + 1))
         record.breakerChanged(isClosed: false, after: "timeout", at: Self.now)

@@ -88,6 +88,28 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `a restart forgets no delivery`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.start()
+        let phone = await phone(.iOS, on: stage)
+        let client = stage.client()
+        #expect(try await client.submit(try stage.envelope(for: phone), timeout: .seconds(60)).kind == .delivered)
+        await client.close()
+        _ = await stage.stopNode()
+        let file = "\(stage.directory)/state/history.json"
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(text.contains("bisq\\/iOS") && !text.contains(phone.deviceToken))
+        try await stage.startNode(stage.configuration(endpoints))
+        let snapshot = try #require(await stage.snapshot)
+        #expect(snapshot.starts.count == 2)
+        #expect(snapshot.day.reduce(0) { $0 + $1.delivered } == 1 && snapshot.hour.reduce(0) { $0 + $1.delivered } == 1)
+        let route = try #require(snapshot.routes.first { $0.name == "bisq/iOS" })
+        #expect(route.day.reduce(0) { $0 + $1.delivered } == 1 && route.record.lastDelivery != nil)
+        // Its credential may be another one now.
+        #expect(route.record.lastAnswer == nil)
+        await stage.end()
+    }
+
     @Test func `a wrong credential shows before the first notification, and rings no phone`() async throws {
         let stage = Stage()
         let endpoints = try await stage.services.start()

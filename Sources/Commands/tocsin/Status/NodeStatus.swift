@@ -33,7 +33,7 @@ struct NodeStatus: Decodable {
 
     struct Probe: Decodable {
         let time: Int64
-        let good: Bool
+        let verdict: String
         let answer: String
     }
 
@@ -125,7 +125,7 @@ struct NodeStatus: Decodable {
                 case "untried": "not tried yet"
                 case "probed": "not tried yet; it answers a probe"
                 case "working": "working"
-                case "suspect" where route.probe?.good == false:
+                case "suspect" where route.probe?.verdict == "bad":
                     "answered a probe with \(route.probe?.answer ?? ""), at \(Format.time(route.probe?.time ?? 0))"
                 case "suspect": "not tried; its credential does not work on another route"
                 default:

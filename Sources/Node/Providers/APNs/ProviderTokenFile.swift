@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Glibc
 
 /// A provider token stored in the state directory, readable by the node only. A restart reuses the token, because Apple
@@ -31,12 +32,6 @@ package struct ProviderTokenFile: ProviderTokenStore {
 
     /// Write errors are ignored: the token is still valid for this process, so a full disk must not stop the node.
     package func save(_ token: [UInt8]) {
-        let temporary = path + ".new"
-        unlink(temporary)
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { return }
-        let isWritten = write(descriptor, token, token.count) == token.count && fsync(descriptor) == 0
-        close(descriptor)
-        if isWritten { rename(temporary, path) } else { unlink(temporary) }
+        try? PrivateFile.replace(path, holding: token, isSynced: true)
     }
 }

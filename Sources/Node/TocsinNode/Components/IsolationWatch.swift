@@ -33,11 +33,13 @@ final class IsolationWatch: NodeComponent {
         guard configuration.sandbox != .off else { return }
         if !isolation.reportsRefusedCalls {
             log.logger.warning(
-                "refused system calls raise no alarm: the kernel, or the container, does not allow to report them")
+                "refused system calls raise no alarm: the kernel, or the container, does not allow to report them",
+                metadata: AlarmLogHandler.setUp)
         }
         if isolation.landlock == 0 {
             log.logger.warning(
-                "the kernel has no Landlock (Linux 5.13): the node can read the files that its user can read")
+                "the kernel has no Landlock (Linux 5.13): the node can read the files that its user can read",
+                metadata: AlarmLogHandler.setUp)
         }
     }
 

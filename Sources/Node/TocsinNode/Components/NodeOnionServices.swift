@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AdminPort
 import EventLoop
 import Ingress
 import Logging
@@ -48,7 +49,7 @@ final class NodeOnionServices: NodeComponent {
                     """
                     the node runs no tor and tor.onion_directory is not set: only this machine can reach the node. \
                     Install tor, or set tor.managed = false and tor.onion_directory
-                    """)
+                    """, metadata: AlarmLogHandler.setUp)
             }
             return
         }

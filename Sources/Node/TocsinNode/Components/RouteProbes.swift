@@ -46,9 +46,9 @@ final class RouteProbes: NodeComponent, AttemptReceiver {
 
     func attempted(_ number: UInt64, _ result: AttemptResult) {
         guard let route = inFlight.removeValue(forKey: number) else { return }
-        let isGood = result.disposition.failureSource == .none || result.disposition.failureSource == .deviceToken
-        metrics.probed(route, RouteRecord.Probe(time: UnixTime.now, isGood: isGood, answer: result.answer))
-        log.probed(route, result, isGood: isGood)
+        let verdict = ProbeSchedule.verdict(on: result, after: metrics.record(of: route).probe)
+        metrics.probed(route, RouteRecord.Probe(time: UnixTime.now, verdict: verdict, answer: result.answer))
+        log.probed(route, result, verdict)
     }
 }
 
@@ -58,8 +58,25 @@ enum ProbeSchedule {
     static let grace = Duration.seconds(10)
     /// How many seconds an answer of the push service is recent.
     private static let interval: Int64 = 3600
-    /// After how many seconds a probe that failed is repeated.
-    private static let pause: Int64 = 300
+
+    /// What the answer to a probe says, after an earlier probe.
+    static func verdict(on result: AttemptResult, after earlier: RouteRecord.Probe?) -> RouteRecord.Probe.Verdict {
+        switch result.disposition.failureSource {
+        case .none, .deviceToken: .good
+        case .nodeOperator, .developer: .bad
+        // One lost connection says nothing.
+        case .provider: earlier == nil || earlier?.verdict == .good ? .unclear : .bad
+        }
+    }
+
+    /// After how many seconds a probe is repeated.
+    private static func pause(after probe: RouteRecord.Probe) -> Int64 {
+        switch probe.verdict {
+        case .good: interval
+        case .unclear: 60
+        case .bad: 300
+        }
+    }
 
     /// - Parameter now: Unix time in seconds.
     static func isDue(_ record: RouteRecord, at now: Int64) -> Bool {
@@ -69,6 +86,6 @@ enum ProbeSchedule {
         }
         // The circuit breaker has probes of its own.
         guard record.shut == nil, !isRecent(record.lastAnswer, interval) else { return false }
-        return !isRecent(record.probe?.time, record.probe?.isGood == false ? pause : interval)
+        return record.probe.map { !isRecent($0.time, pause(after: $0)) } ?? true
     }
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AdminPort
+import Cryptography
+import FoundationEssentials
+
+/// What the dashboard remembers across restarts: a file of a few kB in the state directory. It identifies no phone and no
+/// sender.
+struct NodeHistory: Codable, Equatable {
+    struct Route: Codable, Equatable {
+        /// Unix time in seconds; `nil` if it never has.
+        var lastDelivery: Int64?
+        /// Outcomes per hour of the last day.
+        var hours: [[Int64]] = []
+    }
+
+    private var version = 1
+    /// When the node was started in the last day, Unix times in seconds; the last one is of this process.
+    var starts: [Int64] = []
+    /// Outcomes per minute of the last hour.
+    var minutes: [[Int64]] = []
+    /// Outcomes per ten minutes of the last day.
+    var intervals: [[Int64]] = []
+    /// By name.
+    var routes: [String: Route] = [:]
+
+    /// A node has up to 252 routes.
+    private static let maximumRoutes = 300
+    /// A node that restarts all the time is known by far fewer.
+    private static let maximumStarts = 50
+    private static let day: Int64 = 86_400
+    /// Every table full of the largest numbers.
+    private static let maximumLength = 4 << 20
+
+    init() {}
+
+    /// Reads the file.
+    /// - Returns: nothing but this start if there is no file, or none that can be read.
+    /// - Parameter now: Unix time in seconds.
+    init(_ file: String, startedAt now: Int64) {
+        if let bytes = try? RegularFile.read(file, atMost: Self.maximumLength, access: .thisUser),
+            let read = try? JSONDecoder().decode(Self.self, from: Data(bytes)), read.version == version
+        {
+            self = read
+        }
+        // A time in the future was taken while the clock was wrong.
+        starts = (starts.filter { $0 <= now && now - $0 < Self.day } + [now]).suffix(Self.maximumStarts)
+        if routes.count > Self.maximumRoutes { routes = [:] }
+    }
+
+    /// Writes the file. Not synced: after a power cut it may be gone, which costs the pictures of a day.
+    func write(to file: String) throws(PrivateFileError) {
+        guard let data = try? JSONEncoder().encode(self) else { return }
+        try PrivateFile.replace(file, holding: Array(data), isSynced: false)
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import TestSupport
+import Testing
+
+@testable import TocsinNode
+
+@Suite(.tags(.computing)) struct NodeHistoryTests {
+    private func temporary<Result>(_ body: (String) throws -> Result) throws -> Result {
+        let directory = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        return try body("\(directory.path())/history.json")
+    }
+
+    @Test func `a restart adds its time, and keeps the rest`() throws {
+        try temporary { file in
+            var history = NodeHistory(file, startedAt: 1000)
+            #expect(history.starts == [1000] && history.minutes.isEmpty)
+            history.minutes = [[960, 1, 2, 3, 4]]
+            history.routes["bisq/iOS"] = NodeHistory.Route(lastDelivery: 990, hours: [[0, 1, 0, 0, 0]])
+            try history.write(to: file)
+            let read = NodeHistory(file, startedAt: 1100)
+            #expect(read.starts == [1000, 1100] && read.minutes == history.minutes && read.routes == history.routes)
+            // The clock was wrong, or the start is older than the chart.
+            #expect(NodeHistory(file, startedAt: 900).starts == [900])
+            #expect(NodeHistory(file, startedAt: 87_400).starts == [87_400])
+            let attributes = try FileManager.default.attributesOfItem(atPath: file)
+            #expect(attributes[.posixPermissions] as? Int == 0o600)
+        }
+    }
+
+    @Test(arguments: [
+        "", "{}", "[", "{\"version\":2,\"starts\":[],\"minutes\":[],\"intervals\":[],\"routes\":{}}", "null",
+    ])
+    func `a file that cannot be read is no history`(_ text: String) throws {
+        try temporary { file in
+            try Data(text.utf8).write(to: URL(filePath: file))
+            #expect(chmod(file, 0o600) == 0)
+            #expect(NodeHistory(file, startedAt: 5).starts == [5])
+        }
+    }
+
+    @Test func `many starts are bounded`() throws {
+        try temporary { file in
+            for time in 0..<200 { try NodeHistory(file, startedAt: Int64(time)).write(to: file) }
+            #expect(NodeHistory(file, startedAt: 200).starts == Array(151...200))
+        }
+    }
+}

@@ -303,8 +303,8 @@ api-check: packages
 
 # Pictures for Docs/images: of the dashboard and of what `tocsin demo` prints.
 screenshots: packages-test
-	TOCSIN_SCREENSHOTS=Docs/images $(SWIFT) test --filter DashboardTests
-	$(SWIFT) build --product tocsin
+	$(SWIFT) build --build-tests
+	TOCSIN_SCREENSHOTS=Docs/images Tests/run --only 'the page renders in light and in dark mode, and on a phone'
 	python3 Tests/System/Browser/terminal.py Docs/images/demo.png .build/debug/tocsin demo
 
 # The reference below the marker comes from the decoder; a test compares them. The libraries' API pages come from their

@@ -25,6 +25,13 @@ package struct Concern: Sendable, Equatable {
     /// `nil` if there is nothing to do.
     package let section: Section?
 
+    /// - Parameter text: a sentence that says what the title says, and more.
+    package init(_ title: String, text: String, see section: Section?) {
+        self.title = title
+        self.text = text
+        self.section = section
+    }
+
     /// - Parameter details: what is known beside the title.
     package init(_ title: String, _ details: String? = nil, see section: Section? = nil) {
         self.title = title

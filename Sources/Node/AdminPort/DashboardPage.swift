@@ -395,8 +395,8 @@ struct DashboardPage {
             switch self {
             // On a small screen each cell is a line that begins with the column's name.
             case .head: "<th scope=\"row\">\(content)</th>"
-            case .text(let name): "<td data-name=\"\(name)\">\(content)</td>"
-            case .figure(let name): "<td class=\"figure\" data-name=\"\(name)\">\(content)</td>"
+            case .text(let name): "<td data-name=\"\(name)\"><div>\(content)</div></td>"
+            case .figure(let name): "<td class=\"figure\" data-name=\"\(name)\"><div>\(content)</div></td>"
             case .picture: "<td class=\"picture\">\(content)</td>"
             }
         }

@@ -158,11 +158,11 @@ struct RouteConditions {
             switch condition {
             case .shut:
                 Concern(
-                    "\(route.name) is shut" + (route.record.shut.map { " (\($0.answer))" } ?? ""), cause(of: route),
-                    see: .pushServiceStopped)
+                    "\(route.name) is shut" + (route.record.shut.map { " (\($0.answer))" } ?? ""),
+                    text: cause(of: route), see: .pushServiceStopped)
             case .suspect where route.failedProbe != nil && !route.isOptional:
                 Concern(
-                    "\(route.name) fails a probe (\(route.failureAnswer ?? ""))", cause(of: route),
+                    "\(route.name) fails a probe (\(route.failureAnswer ?? ""))", text: cause(of: route),
                     see: .pushServiceStopped)
             case .suspect, .untried, .probed, .working: nil
             }

@@ -34,8 +34,8 @@ private final class SampleNode: AdminServer.Source {
             if part > 0.95 { history.count(.rejected, at: second) }
             if (0.5..<0.53).contains(part) { history.count(.gone, at: second) }
         }
-        return NodeSnapshot(
-            now: now + Int64(snapshots), version: "1.0.0", uptime: 1_234_567, notReady: notReady,
+        var snapshot = NodeSnapshot(
+            now: now + Int64(snapshots), version: "1.1.0", uptime: 1_234_567, notReady: notReady,
             connections: (tnp: 214, http: 38), circuits: 197, inFlight: 1000 + snapshots,
             spool: (envelopes: 12, bytes: 9_834), effort: (all: 0, unproven: 65_536), hour: history.hour(at: now),
             day: history.day(at: now),
@@ -82,7 +82,35 @@ private final class SampleNode: AdminServer.Source {
                     text:
                         "Apple's certificate expires soon: put a new one from developer.apple.com in its place "
                         + "(expires: 2026-06-09, file: haveno.p12)", count: 2),
+                .init(
+                    time: now - 200_000, level: "warning",
+                    text:
+                        "spool.enabled is off: Bisq 1 and Haveno do not retry after 503, so these notifications are lost",
+                    count: 1, isSetUp: true),
             ])
+        snapshot.name = "attic"
+        snapshot.starts = [now - 41_000]
+        snapshot.machine = [
+            .init("memory", 88 << 20, of: 1 << 30, isBytes: true),
+            .init("file descriptors", 311, of: 65_536, isBytes: false),
+            .init("disk of the state directory", 13 << 30, of: 40 << 30, isBytes: true),
+        ]
+        for index in snapshot.routes.indices {
+            snapshot.routes[index].app = String(snapshot.routes[index].name.prefix { $0 != "/" })
+            snapshot.routes[index].credential = snapshot.routes[index].name
+            snapshot.routes[index].record.answered(isDelivered: true, at: now - 7 - Int64(index) * 900)
+            snapshot.routes[index].day = (0..<24).map { hour in
+                NodeSnapshot.Bucket(
+                    start: now - Int64(23 - hour) * 3600, delivered: (hour * 7 + index * 5) % 11 * (3 - index),
+                    retry: index == 2 && hour > 21 ? 2800 : hour % 9 == 4 ? 3 : 0)
+            }
+        }
+        snapshot.routes[2].record.breakerChanged(isClosed: false, after: "UNAVAILABLE", at: now - 1810)
+        snapshot.routes[2].nextProbe = 23
+        snapshot.routes.append(.init(name: "haveno/iOS"))
+        snapshot.routes[3].app = "haveno"
+        snapshot.routes[3].record.probe = .init(time: now - 900, verdict: .good, answer: "BadDeviceToken")
+        return snapshot
     }
 }
 
@@ -370,8 +398,8 @@ private final class SampleNode: AdminServer.Source {
     }
 
     /// Takes the screenshots of the documentation: `make screenshots` sets their directory.
-    @Test(.timeLimit(.minutes(3)), arguments: ["light", "dark"])
-    func `the page renders in light and in dark mode`(_ scheme: String) async throws {
+    @Test(.timeLimit(.minutes(3)), arguments: ["light", "dark", "narrow"])
+    func `the page renders in light and in dark mode, and on a phone`(_ scheme: String) async throws {
         guard try await hasBrowser() else { return }
         let wanted = ProcessInfo.processInfo.environment["TOCSIN_SCREENSHOTS"]
         let directory = wanted ?? NSTemporaryDirectory() + "tocsin-pictures-\(UUID().uuidString)"
@@ -379,7 +407,8 @@ private final class SampleNode: AdminServer.Source {
         defer { if wanted == nil { try? FileManager.default.removeItem(atPath: directory) } }
         let file = "\(directory)/dashboard-\(scheme).png"
         try await withServer { _, endpoint in
-            let arguments = ["--until", "\(Self.figure) >= 1002", "--size", "1280x2060", "--screenshot", file]
+            let size = scheme == "narrow" ? "375x5200" : "1280x2400"
+            let arguments = ["--until", "\(Self.figure) >= 1002", "--size", size, "--screenshot", file]
             let page = try await browse(endpoint, arguments + (scheme == "dark" ? ["--dark"] : []))
             #expect(page.console.isEmpty)
             let picture = try Data(contentsOf: URL(filePath: file))

@@ -397,7 +397,8 @@ let package = Package(
         .testTarget(
             name: "tocsinTests",
             dependencies: [
-                "TestSupport", "Console", "Cryptography", "EventLoop", "NodeConfiguration", "Providers", "StandIns",
+                "TestSupport", "Console", "Cryptography", "Diagnostics", "EventLoop", "Settings", "NodeConfiguration",
+                "Providers", "StandIns",
                 "TNP",
                 "TocsinNode", "Tor", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

@@ -28,7 +28,7 @@ struct SimulateCommand: AsyncParsableCommand {
             EXAMPLES
               tocsin simulate --directory sim
               tocsin run --config sim/tocsin.toml      in a second terminal
-              tocsin send 'PAIRING TOKEN' --node 127.0.0.1:7077 --direct --title Hello      in a third
+              tocsin send 'PAIRING TOKEN' --node 127.0.0.1:17077 --direct --title Hello      in a third
               tocsin simulate --fault 'apns-production goaway-every=500 reset=10:7 latency=exponential:50'
               tocsin simulate --fault 'fcm error=20:503:UNAVAILABLE:30 error=5:500' --fault 'apns-development stall'
               (sleep 30; echo 'kill fcm'; sleep 5; echo 'restart fcm') | tocsin simulate
@@ -39,13 +39,13 @@ struct SimulateCommand: AsyncParsableCommand {
     var directory = "simulated"
 
     @Option(help: "The address where the node listens for TNP.")
-    var tnp = "127.0.0.1:7077"
+    var tnp = "127.0.0.1:17077"
 
     @Option(help: "The address of the node's HTTP API for today's desktops.")
-    var http = "127.0.0.1:7080"
+    var http = "127.0.0.1:17080"
 
     @Option(help: "The address of the node's dashboard.")
-    var admin = "127.0.0.1:7079"
+    var admin = "127.0.0.1:17079"
 
     @Option(help: "First of four consecutive ports for the stand-ins; 0: any free ports.")
     var port: UInt16 = 0
@@ -87,14 +87,7 @@ struct SimulateCommand: AsyncParsableCommand {
                 if let line = await owned.receive(received) { Terminal.print(line) }
             }
         }
-        Terminal.print("node configuration: \(directory)/tocsin.toml")
-        Terminal.print("pairing tokens, as in the phones' QR codes:")
-        for phone in phones where phone.app.usesPairingToken { Terminal.print("  \(phone.pairingToken)") }
-        Terminal.print("registrations of Bisq Connect: platform, device token, key")
-        for registration in phones.compactMap(\.registration) {
-            Terminal.print(
-                "  \(registration.platform.rawValue) \(registration.deviceToken) \(registration.symmetricKeyBase64)")
-        }
+        Terminal.print(introduction(of: phones).joined(separator: "\n"))
         let commands = Task {
             for await line in inputLines() { Terminal.print(await Self.execute(line, services, owned)) }
         }
@@ -104,8 +97,30 @@ struct SimulateCommand: AsyncParsableCommand {
         await services.stop()
     }
 
-    /// The node's `[[app]]` for Bisq Connect, in TOML.
+    /// What to do next, and the phones.
+    private func introduction(of phones: [Phone]) -> [String] {
+        let onConnect = phones.compactMap { phone in
+            phone.registration.map {
+                "    \(phone.magic.rawValue)|\(phone.model)|\($0.symmetricKeyBase64)|\($0.deviceToken)"
+            }
+        }
+        return [
+            "node configuration: \(directory)/tocsin.toml", "next, each in a terminal of its own:",
+            "  tocsin run --config \(directory)/tocsin.toml",
+            "  tocsin send 'PAIRING TOKEN' --node \(tnp) --direct --title Hello",
+            "  tocsin status --config \(directory)/tocsin.toml, or the dashboard: http://\(admin)/",
+            "a line typed here is a fault, or gives a phone another device token: help",
+            "pairing tokens, as in the phones' QR codes:",
+        ] + phones.filter(\.app.usesPairingToken).map { "  \($0.pairingToken)" } + [
+            "those of the app bisq-connect, for --app bisq-connect; Bisq 2 gets the same by another way:"
+        ] + onConnect
+    }
+
+    /// The node's further tables, with the `[[app]]` for Bisq Connect, in TOML.
     private static let connectProfile = """
+        [spool]
+        enabled = true
+
         [[app]]
         name = "bisq-connect"
         format = "sealed"

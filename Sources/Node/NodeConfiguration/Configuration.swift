@@ -49,6 +49,8 @@ package struct Configuration: Sendable {
     package var listen: Listen
     /// `[tor]`
     package var tor: Tor
+    /// Whether the file does not say whether the node runs its own tor.
+    package let isTorUndecided: Bool
     /// `[limits]`, except the settings of admission.
     package var limits: Limits
     /// The admission settings of `[limits]`, `[puzzle]` and `[senders]`.
@@ -167,6 +169,7 @@ package struct Configuration: Sendable {
 
         listen = Listen(root)
         tor = Tor(root, http: listen.http)
+        isTorUndecided = tor.managed == nil
         let limits = root.table(
             "limits",
             "Limits; see admission.md. A rate has two keys: the burst and the sustained rate per minute.")

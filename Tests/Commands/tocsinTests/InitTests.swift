@@ -4,6 +4,7 @@ import ArgumentParser
 import Cryptography
 import EventLoop
 import Foundation
+import Settings
 import StandIns
 import TNP
 import TestSupport
@@ -11,6 +12,7 @@ import Testing
 import Tor
 
 @testable import Console
+@testable import Diagnostics
 @testable import NodeConfiguration
 @testable import Providers
 @testable import TocsinNode
@@ -125,7 +127,11 @@ import Tor
             try answers.record(
                 try #require(typed[question] ?? answers.defaultAnswer(to: question, state: "state")), to: question)
         }
-        #expect(asked == [.app, .name, .apple, .keyID, .teamID, .topic, .google, .http, .spool, .admin, .state])
+        #expect(
+            asked == [
+                .app, .name, .apple, .keyID, .teamID, .topic, .google, .format, .web, .handles, .http, .spool, .admin,
+                .state,
+            ])
         let new = try answers.configuration()
         #expect(new.apple == .key(file: "/x/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890"))
         #expect(
@@ -141,6 +147,86 @@ import Tor
         try known.record("", to: .password)
         #expect(known.nextQuestion == nil)
         #expect(try known.configuration().topic == "bisqremote.joachimneumann.com")
+    }
+
+    @Test func `no set-up that we ship makes the node warn`() throws {
+        var texts = try FileManager.default.contentsOfDirectory(atPath: Self.examples.path()).filter {
+            $0.hasSuffix(".toml")
+        }.map { try String(contentsOf: Self.examples.appending(path: $0), encoding: .utf8) }
+        #expect(texts.count >= 3)
+        for template in AppTemplate.allCases {
+            for options in [["--service-account", "f"], ["--upstream", "127.0.0.1:7077"]] {
+                var answers = try InitAnswers.parse(["--app", template.rawValue, "--name", "x"] + options)
+                #expect(answers.useDefaults(state: "s").isEmpty)
+                texts.append(try answers.configuration().text)
+            }
+        }
+        for text in texts {
+            let advice = HTTPEndpointAdvice.texts(for: try Configuration(text: text, file: "/d/tocsin.toml"))
+            #expect(advice.isEmpty, "\(advice)")
+        }
+    }
+
+    @Test func `an app is chosen by its number, too`() throws {
+        var answers = try InitAnswers.parse([])
+        for (typed, template) in [("1", AppTemplate.bisq1), ("4", .own), ("haveno", .haveno)] {
+            try answers.record(typed, to: .app)
+            #expect(answers.app == template)
+        }
+        for typed in ["0", "5", "-1", ""] {
+            #expect(throws: InitAnswers.Problem.self) { try answers.record(typed, to: .app) }
+        }
+        #expect(answers.prompt(for: .app).contains("  2  haveno "))
+    }
+
+    @Test func `no option is dropped in silence`() throws {
+        var answers = try InitAnswers.parse(["--app", "own", "--name", "x", "--topic", "a.b", "--service-account", "f"])
+        #expect(answers.useDefaults(state: "s").isEmpty)
+        #expect(throws: InitAnswers.Problem.self) { try answers.configuration() }
+        var spool = try InitAnswers.parse(["--app", "bisq-1", "--service-account", "f", "--no-http", "--spool"])
+        #expect(spool.useDefaults(state: "s").isEmpty)
+        #expect(try Configuration(text: try spool.configuration().text, file: "/d/t.toml").spool != nil)
+    }
+
+    @Test func `a node may serve Web Push alone, with handles and either format`() throws {
+        for format in ["sealed", "pipe"] {
+            var answers = try InitAnswers.parse([
+                "--app", "own", "--name", "mine", "--web-contact", "mailto:me@example.org", "--handles", "--format",
+                format,
+            ])
+            #expect(answers.useDefaults(state: "s").isEmpty)
+            let read = try Configuration(text: try answers.configuration().text, file: "/d/t.toml")
+            #expect(read.handles != nil && read.apps[0].format.rawValue == format)
+            #expect(read.apps[0].deliveries.count == 1 && read.apps[0].delivery(WebPushDelivery.self) != nil)
+        }
+        var own = try InitAnswers.parse(["--app", "own", "--name", "mine", "--service-account", "f"])
+        #expect(own.useDefaults(state: "s").isEmpty)
+        let text = try own.configuration().text
+        #expect(text.contains("format = \"sealed\"") && !text.contains("message_magic"))
+    }
+
+    @Test func `a file is looked at when it is named`() async throws {
+        try await withDirectory { directory in
+            try writeCredentials(to: directory)
+            let answers = try InitAnswers.parse([])
+            func problem(_ file: String, _ question: InitAnswers.Question) -> String? {
+                answers.fileUse(of: file, to: question)?.problem(ofFile: file)
+            }
+            #expect(problem("\(directory)/AuthKey_ABCDE12345.p8", .apple) == nil)
+            #expect(problem("\(directory)/push.p12", .apple) == nil)
+            #expect(problem("\(directory)/firebase.json", .google) == nil)
+            #expect(problem("\(directory)/none.p8", .apple)?.contains("No such file") == true)
+            #expect(problem("\(directory)/firebase.json", .apple)?.contains("service_account_file") == true)
+            #expect(problem("\(directory)/AuthKey_ABCDE12345.p8", .google)?.contains("Firebase console") == true)
+        }
+    }
+
+    @Test func `what to do next depends on the check`() {
+        let failed = [Finding(.credentials, "f", .failed, "x")]
+        let after = InitCommand.nextSteps("t.toml", hasService: false, after: failed, isUpstream: false).joined()
+        #expect(after.contains("mend what failed") && !after.contains("tocsin run"))
+        let well = InitCommand.nextSteps("t.toml", hasService: false, after: [], isUpstream: true).joined()
+        #expect(well.contains("tocsin run") && well.contains("checks the upstream node"))
     }
 
     @Test func `an invalid answer is rejected`() throws {
@@ -159,7 +245,8 @@ import Tor
         var nothing = try InitAnswers.parse([])
         #expect(
             nothing.useDefaults(state: "state") == [
-                "--app", "--name", "--key-file or --certificate-file or --service-account or --upstream",
+                "--app", "--name",
+                "--key-file or --certificate-file or --service-account or --web-contact or --upstream",
             ])
         var key = try InitAnswers.parse(["--app", "haveno", "--key-file", "key.p8"])
         #expect(key.useDefaults(state: "state") == ["--key-id", "--team-id", "--topic"])
@@ -174,6 +261,7 @@ import Tor
         let wrong = [
             ["--key-file", "a", "--certificate-file", "b"], ["--key-id", "ABCDE12345"],
             ["--team-id", "ABCDE12345", "--certificate-file", "b"], ["--certificate-password-file", "a"],
+            ["--upstream", "a", "--topic", "a.b"], ["--app", "bisq-1", "--format", "sealed"],
             ["--upstream", "a", "--key-file", "b"], ["--upstream", "a", "--service-account", "b"],
         ]
         for options in wrong {

@@ -47,7 +47,7 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
         case .bisqConnect:
             ("sealed", "the phone receives the Base64 of nonce, ciphertext and tag, without a magic")
         case .own:
-            ("pipe", "the phone receives magic|iv|Base64, as with Bisq 1; \"sealed\" for the format of Bisq Connect")
+            ("sealed", "what the phones open; \"pipe\" is magic|iv|Base64, as with Bisq 1")
         }
     }
 
@@ -69,7 +69,8 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     }
 
     /// The lines of `[app.apns]` after the credential.
-    var apnsLines: [String] {
+    /// - Parameter hasMagic: whether the app's notifications begin with a magic.
+    func apnsLines(hasMagic: Bool) -> [String] {
         switch self {
         case .bisq1: bisqAppleLines("Bisq", "the app has no extension to decrypt the notification before it is shown")
         case .haveno: bisqAppleLines("Haveno", "as for Bisq 1: Haveno's app is a fork of Bisq 1's")
@@ -83,10 +84,11 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
                     "follows isMutableContent: the extension decrypts the notification before it is shown"),
             ]
         case .own:
-            [
-                TOMLLine.noted("message_magic = \"BisqMessageiOS\"", "the magic that the app expects first"),
-                TOMLLine.noted("alert = \"New notification\"", "shown until the app has decrypted the notification"),
-            ]
+            (hasMagic
+                ? [TOMLLine.noted("message_magic = \"BisqMessageiOS\"", "the magic that the app expects first")] : [])
+                + [
+                    TOMLLine.noted("alert = \"New notification\"", "shown until the app has decrypted the notification")
+                ]
         }
     }
 
@@ -116,7 +118,8 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     }
 
     /// The lines of `[app.fcm]` after the credential.
-    var fcmLines: [String] {
+    /// - Parameter hasMagic: whether the app's notifications begin with a magic.
+    func fcmLines(hasMagic: Bool) -> [String] {
         switch self {
         case .bisq1:
             [
@@ -138,11 +141,12 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
                     "the app shows its own; with a notification block, Android would show that instead")
             ]
         case .own:
-            [
-                TOMLLine.noted("message_magic = \"BisqMessageAndroid\"", "the magic that the app expects first"),
-                TOMLLine.noted("data_only = false", "true if the app shows its own notification"),
-                "title = \"Notification\"", "body = \"New notification\"",
-            ]
+            (hasMagic
+                ? [TOMLLine.noted("message_magic = \"BisqMessageAndroid\"", "the magic that the app expects first")]
+                : []) + [
+                    TOMLLine.noted("data_only = false", "true if the app shows its own notification"),
+                    "title = \"Notification\"", "body = \"New notification\"",
+                ]
         }
     }
 }

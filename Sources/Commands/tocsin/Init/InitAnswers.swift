@@ -4,6 +4,7 @@ import ArgumentParser
 import Console
 import NodeConfiguration
 import Providers
+import TNP
 
 /// The values that `tocsin init` needs: from options of the command line, else from prompts, else the defaults.
 struct InitAnswers: ParsableArguments {
@@ -40,6 +41,18 @@ struct InitAnswers: ParsableArguments {
             valueName: "address.onion:7077"))
     var upstream: String?
 
+    @Option(help: "What the phones of your own app open: sealed (AES-GCM) or pipe, as with Bisq 1. Default: sealed.")
+    var format: EnvelopeFormat?
+
+    @Option(
+        help: ArgumentHelp(
+            "Also deliver to Web Push subscriptions (browsers, UnifiedPush); whom push servers may contact about the node.",
+            valueName: "mailto:operator@example.org"))
+    var webContact: String?
+
+    @Flag(inversion: .prefixedNo, help: "Let phones register handles, so that a new device token needs no new pairing.")
+    var handles: Bool?
+
     @Option(help: "The state directory, relative to --directory. Default: state; for /etc/tocsin: /var/lib/tocsin.")
     var state: String?
 
@@ -50,7 +63,7 @@ struct InitAnswers: ParsableArguments {
         inversion: .prefixedNo,
         help: """
             Store notifications that cannot be delivered at once, because today's desktops do not resend them. \
-            Default: yes, with --http.
+            Default: yes with --http, else no.
             """)
     var spool: Bool?
 
@@ -63,6 +76,8 @@ struct InitAnswers: ParsableArguments {
     var withoutApple = false
     /// The operator serves no Android phones.
     var withoutGoogle = false
+    /// The operator serves no Web Push subscriptions.
+    var withoutWeb = false
     /// The certificate has no password.
     var withoutPassword = false
 
@@ -77,6 +92,9 @@ struct InitAnswers: ParsableArguments {
         case password = "--certificate-password-file"
         case topic = "--topic"
         case google = "--service-account"
+        case format = "--format"
+        case web = "--web-contact"
+        case handles = "--handles"
         case http = "--http"
         case spool = "--spool"
         case admin = "--admin"
@@ -101,6 +119,15 @@ struct InitAnswers: ParsableArguments {
             throw Problem(
                 description: "give --upstream or credentials, not both; tocsin.toml can have both, see tocsin keys")
         }
+        if upstream != nil, topic != nil {
+            throw Problem(description: "--topic belongs to credentials; an upstream node has its own")
+        }
+        if let app, app != .own, let format, format.rawValue != app.format.value {
+            throw Problem(
+                description:
+                    "--format \(format.rawValue) is for --app own: the phones of \(app.rawValue) open \(app.format.value)"
+            )
+        }
         if certificateFile == nil, certificatePasswordFile != nil {
             throw Problem(description: "--certificate-password-file requires --certificate-file")
         }
@@ -119,6 +146,10 @@ struct InitAnswers: ParsableArguments {
         case .password: certificateFile != nil && certificatePasswordFile == nil && !withoutPassword
         case .topic: hasApple && topic == nil && app?.topic == nil
         case .google: serviceAccount == nil && !withoutGoogle && upstream == nil
+        // Today's apps take part in none of these.
+        case .format: format == nil && app == .own
+        case .web: webContact == nil && !withoutWeb && app == .own && upstream == nil
+        case .handles: handles == nil && app == .own
         case .http: http == nil
         case .spool: http == true && spool == nil
         case .admin: admin == nil
@@ -133,8 +164,10 @@ struct InitAnswers: ParsableArguments {
         switch question {
         case .app:
             "Which app's phones will the node serve?\n"
-                + AppTemplate.allCases.map { "  \(Terminal.padded($0.rawValue, 14)) \($0.summary)" }
-                .joined(separator: "\n") + "\nApp"
+                + AppTemplate.allCases.enumerated().map {
+                    "  \($0.offset + 1)  \(Terminal.padded($0.element.rawValue, 14)) \($0.element.summary)"
+                }
+                .joined(separator: "\n") + "\nApp, its number or its name"
         case .name: "The app's name, which senders may specify"
         case .apple: "File with Apple's key (.p8) or certificate (.p12); empty for no iPhones"
         case .keyID: "Key id, 10 letters and digits (developer.apple.com, Keys)"
@@ -143,6 +176,10 @@ struct InitAnswers: ParsableArguments {
         case .topic: "Bundle id of the iOS app (developer.apple.com, Identifiers)"
         case .google:
             "JSON file of the service account (Firebase, Project settings, Service accounts); empty for no Android phones"
+        case .format: "What the phones open: sealed (AES-GCM), or pipe as with Bisq 1"
+        case .web:
+            "Web Push, for browsers and phones without Google: whom push servers may contact, mailto: or https:; empty for none"
+        case .handles: "Let phones register handles, so that a new device token needs no new pairing? (yes or no)"
         case .http: "Open the HTTP API for today's desktops? (yes or no)"
         case .spool:
             "Bisq 1 and Haveno do not resend a notification that cannot be delivered at once (429, 503). The node can store it"
@@ -157,7 +194,9 @@ struct InitAnswers: ParsableArguments {
     func defaultAnswer(to question: Question, state: String) -> String? {
         switch question {
         case .app, .name, .teamID, .topic: nil
-        case .apple, .google, .password: ""
+        case .apple, .google, .web, .password: ""
+        case .format: EnvelopeFormat.sealed.rawValue
+        case .handles: "no"
         case .keyID: keyFile.flatMap { AppleKeyName.keyID(in: $0) }
         case .http, .spool, .admin: "yes"
         case .state: state
@@ -169,9 +208,11 @@ struct InitAnswers: ParsableArguments {
     mutating func record(_ answer: String, to question: Question) throws(Problem) {
         switch question {
         case .app:
-            guard let template = AppTemplate(rawValue: answer) else {
+            let number = Int(answer).map { $0 - 1 }.flatMap { AppTemplate.allCases.indices.contains($0) ? $0 : nil }
+            guard let template = number.map({ AppTemplate.allCases[$0] }) ?? AppTemplate(rawValue: answer) else {
                 throw Problem(
-                    description: "enter one of: " + AppTemplate.allCases.map(\.rawValue).joined(separator: ", "))
+                    description: "enter a number, or one of: "
+                        + AppTemplate.allCases.map(\.rawValue).joined(separator: ", "))
             }
             app = template
         case .name: name = answer
@@ -188,10 +229,27 @@ struct InitAnswers: ParsableArguments {
         case .password: if answer.isEmpty { withoutPassword = true } else { certificatePasswordFile = answer }
         case .topic: topic = answer
         case .google: if answer.isEmpty { withoutGoogle = true } else { serviceAccount = answer }
+        case .format:
+            guard let known = EnvelopeFormat(rawValue: answer) else {
+                throw Problem(description: "enter sealed or pipe")
+            }
+            format = known
+        case .web: if answer.isEmpty { withoutWeb = true } else { webContact = answer }
+        case .handles: handles = try Self.decision(answer)
         case .http: http = try Self.decision(answer)
         case .spool: spool = try Self.decision(answer)
         case .admin: admin = try Self.decision(answer)
         case .state: state = answer
+        }
+    }
+
+    /// What the file should be that an answer names; `nil` if it names none.
+    func fileUse(of answer: String, to question: Question) -> CredentialFileUse? {
+        switch question {
+        case _ where answer.isEmpty: nil
+        case .apple: answer.hasSuffix(".p12") || answer.hasSuffix(".pfx") ? .appleCertificate : .appleKey
+        case .google: .googleAccount
+        default: nil
         }
     }
 
@@ -205,8 +263,8 @@ struct InitAnswers: ParsableArguments {
             }
             missing.append(question.rawValue)
         }
-        if withoutApple, withoutGoogle {
-            missing.append("--key-file or --certificate-file or --service-account or --upstream")
+        if withoutApple, withoutGoogle, webContact == nil {
+            missing.append("--key-file or --certificate-file or --service-account or --web-contact or --upstream")
         }
         return missing
     }
@@ -231,9 +289,15 @@ struct InitAnswers: ParsableArguments {
         guard nextQuestion == nil, let app, let name = name ?? app.name, let state else {
             throw Problem(description: "an answer is missing")
         }
-        guard hasApple || serviceAccount != nil || upstream != nil else {
+        guard hasApple || serviceAccount != nil || webContact != nil || upstream != nil else {
             throw Problem(
-                description: "no phones to serve: give Apple's key or certificate, a service account, or --upstream")
+                description:
+                    "no phones to serve: give Apple's key or certificate, a service account, --web-contact or --upstream"
+            )
+        }
+        if topic != nil, !hasApple {
+            throw Problem(
+                description: "--topic requires --key-file or --certificate-file: without one, no iPhone is served")
         }
         var apple: NewConfiguration.AppleCredential?
         if let keyFile, let keyID, let teamID {
@@ -243,8 +307,8 @@ struct InitAnswers: ParsableArguments {
         }
         return NewConfiguration(
             template: app, name: name, apple: apple, topic: topic ?? app.topic ?? "",
-            serviceAccountFile: serviceAccount, upstream: upstream, state: state, hasHTTPEndpoint: http ?? true,
-            hasSpool: spool ?? false,
+            serviceAccountFile: serviceAccount, format: format, webContact: webContact, upstream: upstream,
+            state: state, hasHTTPEndpoint: http ?? true, hasSpool: spool ?? false, hasHandles: handles ?? false,
             hasAdminPort: admin ?? true,
             headerComment: [
                 "A node for \(app.summary). Written by tocsin init.",

@@ -6,6 +6,7 @@ import Diagnostics
 import EventLoop
 import FoundationEssentials
 import Glibc
+import Providers
 import Settings
 
 struct InitCommand: AsyncParsableCommand {
@@ -27,6 +28,7 @@ struct InitCommand: AsyncParsableCommand {
               tocsin init
               tocsin init --app bisq-1 --key-file AuthKey_ABCDE12345.p8 --team-id FGHIJ67890 --service-account firebase.json
               tocsin init --app bisq-1 --upstream ADDRESS.onion:7077
+              tocsin init --yes --app own --name mine --web-contact mailto:me@example.org --handles
               tocsin init --yes --app own --name mine --topic com.example.mine --certificate-file push.p12 --no-http
             """)
 
@@ -71,8 +73,11 @@ struct InitCommand: AsyncParsableCommand {
         let findings = try await check(writer.file)
         CheckCommand.show(findings, asJSON: false)
         Terminal.print(
-            Self.nextSteps(writer.file, hasService: Self.hasService("tocsin.service", for: writer.file))
-                .joined(separator: "\n"))
+            Self.nextSteps(
+                writer.file, hasService: Self.hasService("tocsin.service", for: writer.file),
+                after: findings, isUpstream: new.upstream != nil
+            )
+            .joined(separator: "\n"))
         if findings.hasFailure { throw ExitCode.failure }
     }
 
@@ -100,6 +105,9 @@ struct InitCommand: AsyncParsableCommand {
             let typed = line.trimmed
             do throws(InitAnswers.Problem) {
                 if typed.isEmpty, usual == nil { throw InitAnswers.Problem(description: "required") }
+                if let use = answers.fileUse(of: typed, to: question), let problem = use.problem(ofFile: typed) {
+                    throw InitAnswers.Problem(description: "\(typed): \(problem)")
+                }
                 try answers.record(typed.isEmpty ? usual ?? "" : typed, to: question)
             } catch {
                 Terminal.error("  \(error)")
@@ -159,10 +167,16 @@ struct InitCommand: AsyncParsableCommand {
     /// The next steps to print.
     /// - Parameter hasService: whether systemd runs the node, as a user of its own. Run by hand as root, the node would
     ///   create files in the state directory that the service cannot read.
-    static func nextSteps(_ file: String, hasService: Bool) -> [String] {
-        [
+    static func nextSteps(_ file: String, hasService: Bool, after findings: [Finding], isUpstream: Bool) -> [String] {
+        guard !findings.hasFailure else {
+            return [
+                "", "Next: mend what failed above; \(file) names the files. Then",
+                "  tocsin check --config \(file)              checks again, and says what to do after it",
+            ]
+        }
+        return [
             "", "Next:",
-            "  tocsin check --online --config \(file)     checks Apple and Google; rings no phone",
+            "  tocsin check --online --config \(file)     checks \(isUpstream ? "the upstream node" : "Apple and Google"); rings no phone",
             hasService
                 ? "  systemctl enable --now tocsin              starts the node, and its onion if tor is installed"
                 : "  tocsin run --config \(file)                starts the node, and its onion if tor is installed",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TNP
 import Tor
 
 /// A configuration to be written to a file, with comments for the operator.
@@ -19,12 +20,17 @@ struct NewConfiguration: Equatable {
     var topic: String
     /// The credential for FCM; `nil` to serve no Android phones.
     var serviceAccountFile: String?
+    /// The payload format; `nil` for that of the template.
+    var format: EnvelopeFormat?
+    /// Whom push servers may contact; `nil` to serve no Web Push subscriptions.
+    var webContact: String?
     /// The address of the node that delivers for this one; `nil` if this node has credentials.
     var upstream: String?
     /// The node's state directory.
     var state: String
     var hasHTTPEndpoint = true
     var hasSpool = false
+    var hasHandles = false
     var hasAdminPort = false
     /// Whether `tocsin-tor.service` runs the node's tor.
     var hasTorService = false
@@ -44,7 +50,7 @@ struct NewConfiguration: Equatable {
                     "tor, if installed, runs as a user of its own: tocsin-tor.service"),
             ])
         }
-        if hasHTTPEndpoint {
+        if hasHTTPEndpoint || hasSpool {
             let mark = hasSpool ? "" : "# "
             parts.append([
                 TOMLLine.noted(
@@ -53,18 +59,30 @@ struct NewConfiguration: Equatable {
                     "\(mark)enabled = true", "without it, Bisq 1 and Haveno lose notifications that get 503"),
             ])
         }
+        if hasHandles {
+            parts.append(["[handles]", TOMLLine.noted("enabled = true", "phones may register handles")])
+        }
         parts.append([
             "[[app]]", TOMLLine.string("name", name),
-            TOMLLine.noted(TOMLLine.string("format", template.format.value), template.format.note),
+            TOMLLine.noted(TOMLLine.string("format", format?.rawValue ?? template.format.value), template.format.note),
         ])
         if let apple { parts.append(appleTable(apple)) }
         if let serviceAccountFile {
             parts.append(
-                ["[app.fcm]", TOMLLine.string("service_account_file", serviceAccountFile)] + template.fcmLines)
+                ["[app.fcm]", TOMLLine.string("service_account_file", serviceAccountFile)]
+                    + template.fcmLines(hasMagic: hasMagic))
+        }
+        if let webContact {
+            parts.append([
+                "[app.web]", TOMLLine.noted(TOMLLine.string("contact", webContact), "each push server sees it"),
+            ])
         }
         if let upstream { parts.append(upstreamTable(upstream)) }
         return parts.map { $0.joined(separator: "\n") }.joined(separator: "\n\n") + "\n"
     }
+
+    /// Whether the app's notifications begin with a magic.
+    private var hasMagic: Bool { (format?.rawValue ?? template.format.value) == EnvelopeFormat.pipe.rawValue }
 
     private var listen: [String] {
         let http = TOMLLine.string("http", "127.0.0.1:7080")
@@ -107,7 +125,7 @@ struct NewConfiguration: Equatable {
             lines.append(TOMLLine.string("certificate_file", file))
             if let passwordFile { lines.append(TOMLLine.string("certificate_password_file", passwordFile)) }
         }
-        return lines + template.apnsLines
+        return lines + template.apnsLines(hasMagic: hasMagic)
     }
 
     /// The files with secrets that the configuration names.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Settings
 
 /// What people put in the place of a credential file: the common kinds, by the form of the bytes. Names nothing of the
@@ -124,8 +125,33 @@ enum CredentialFileKind: Equatable {
 }
 
 /// What a credential file should be, and where to get it.
-enum CredentialFileUse {
+package enum CredentialFileUse {
     case appleKey, appleCertificate, googleAccount
+
+    /// Why a file cannot be used, apart from who may read it; `nil` if it can, or needs a password first.
+    package func problem(ofFile file: String) -> String? {
+        do {
+            let bytes = try ConfiguredFile.read(file, mustBePrivate: false)
+            do {
+                switch self {
+                case .appleKey:
+                    let placeholder = String(repeating: "A", count: 10)
+                    _ = try AppleKey(pem: bytes, keyID: placeholder, teamID: placeholder)
+                case .appleCertificate:
+                    var none: [UInt8] = []
+                    _ = try PKCS12.open(bytes, password: SecretBytes(moving: &none))
+                case .googleAccount: _ = try ServiceAccount(json: bytes)
+                }
+                return nil
+            } catch PKCS12Error.wrongPassword {
+                return nil
+            } catch {
+                return problem(bytes, "\(error)")
+            }
+        } catch {
+            return error.text
+        }
+    }
 
     /// Why a file cannot be used.
     /// - Parameter error: the error of the one who has read it, for a file of an unknown kind.

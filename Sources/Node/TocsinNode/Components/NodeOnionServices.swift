@@ -44,11 +44,12 @@ final class NodeOnionServices: NodeComponent {
         let settings = configuration.tor.settings(state: configuration.state)
         guard configuration.tor.managed == true else {
             if let address = try? OnionAddress(hostnameIn: settings.serviceDirectory) { serve([address]) }
-            if configuration.tor.onionDirectory == nil {
+            // With managed = false, the operator has said so.
+            if configuration.tor.onionDirectory == nil, configuration.isTorUndecided {
                 log.logger.warning(
                     """
                     the node runs no tor and tor.onion_directory is not set: only this machine can reach the node. \
-                    Install tor, or set tor.managed = false and tor.onion_directory
+                    Install tor; or set tor.managed = false, and tor.onion_directory if another tor has the onion
                     """, metadata: AlarmLogHandler.setUp)
             }
             return

@@ -15,7 +15,7 @@ EXTENDED := prometheus onionbalance prosody prosody-modules python3-slixmpp
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
   libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java
-PYTHON := python3 python3-cryptography python3-python-socks python3-async-timeout python3-build python3-wheel \
+PYTHON := python3 python3-jsonschema python3-cryptography python3-python-socks python3-async-timeout python3-build python3-wheel \
   python3-setuptools python3-pytest python3-mypy python3-pip python3-requests python3-six
 # Independent implementations of Web Push, which Debian does not have.
 ORACLES := http-ece==1.2.1 py-vapid==1.9.6 pywebpush==1.14.1
@@ -313,6 +313,7 @@ docs: packages
 	$(SWIFT) build --product tocsin
 	sed -i '/^<!-- keys:/q' Docs/configuration.md
 	{ echo; .build/debug/tocsin keys; } >> Docs/configuration.md
+	.build/debug/tocsin keys --format schema > Docs/tocsin.schema.json
 	mkdir -p .build/docs
 	for target in TNP TocsinClient; do \
 	  $(SWIFT) package --allow-writing-to-directory .build/docs generate-documentation --target $$target \

@@ -397,10 +397,9 @@ let package = Package(
         .testTarget(
             name: "tocsinTests",
             dependencies: [
-                "TestSupport", "Console", "Cryptography", "Diagnostics", "EventLoop", "Settings", "NodeConfiguration",
-                "Providers", "StandIns",
-                "TNP",
-                "TocsinNode", "Tor", "tocsin",
+                "TestSupport", "AdminPort", "Console", "Cryptography", "Diagnostics", "EventLoop", "Settings",
+                "NodeConfiguration",
+                "Providers", "StandIns", "TNP", "Time", "TocsinNode", "Tor", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], swiftSettings: ours),
         .testTarget(

@@ -13,6 +13,18 @@ import Tor
 struct NotificationDelivery {
     let pairing: PairingToken
     let options: DeliveryOptions
+    var asJSON = false
+
+    /// An outcome as JSON.
+    private struct Reported: Encodable {
+        let outcome: String
+        /// PROTOCOL §8; 0 if there is none.
+        let reason: UInt16
+        let text: String
+        let providerId: String?
+        let retryAfterSeconds: Double?
+        let left: UInt32?
+    }
 
     /// Returns when the notification is delivered, or queued if ``DeliveryOptions/queue`` is set.
     /// - Throws: the exit code of any other result, after printing the reason.
@@ -35,8 +47,17 @@ struct NotificationDelivery {
 
     private func report(_ outcome: Outcome) throws {
         let text = OutcomeText(outcome)
+        if asJSON {
+            JSONOption.print(
+                Reported(
+                    outcome: outcome.kind.name, reason: outcome.reason.rawValue, text: text.reason,
+                    providerId: outcome.providerID,
+                    retryAfterSeconds: outcome.kind == .retry ? Double(outcome.retryAfter) / 1000 : nil,
+                    left: outcome.left.map { UInt32($0) }))
+        }
         if let allowance = text.allowance { Terminal.error("tocsin: \(allowance)") }
         switch outcome.kind {
+        case .delivered where asJSON, .queued where asJSON: break
         case .delivered: Terminal.print("delivered" + (outcome.providerID.map { ": \(TerminalText.line($0))" } ?? ""))
         case .queued: Terminal.print("queued")
         case .rejected: throw fail("rejected: \(text.reason)", .rejected)

@@ -30,6 +30,7 @@ struct SendCommand: AsyncParsableCommand {
               tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
               tocsin send - --node ADDRESS.onion:7077 --title @title.txt --message @message.txt < pairing
               tocsin send 'iOS|iPhone 15|KEY|TOKEN' --node 127.0.0.1:7077 --direct --type OFFER --title Taken
+              tocsin send - --json --node ADDRESS.onion:7077 --title Paid < pairing | jq -r .outcome
             """)
 
     @OptionGroup var phone: PairingArgument
@@ -49,6 +50,8 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Send it without a sound.")
     var silent = false
 
+    @OptionGroup var output: JSONOption
+
     @OptionGroup var delivery: DeliveryOptions
 
     func validate() throws {
@@ -61,7 +64,8 @@ struct SendCommand: AsyncParsableCommand {
         let notification = BisqNotification(
             kind: type, title: try TextArgument.text(title), message: try TextArgument.text(message),
             transactionID: tradeID, sentDate: .unixMillisecondsNow)
-        try await NotificationDelivery(pairing: phone.read(), options: delivery).deliver(notification, sound: !silent)
+        try await NotificationDelivery(pairing: phone.read(), options: delivery, asJSON: output.json).deliver(
+            notification, sound: !silent)
     }
 }
 

@@ -5,6 +5,7 @@ package struct Concern: Sendable, Equatable {
     /// The section of Docs/operations.md that says what to do.
     package enum Section: String, CaseIterable, Sendable {
         case pushServiceStopped = "TocsinPushServiceStopped"
+        case probeFails = "TocsinProbeFails"
         case tokenRefusalSurge = "TocsinTokenRefusalSurge"
         case credentialEndsSoon = "TocsinCredentialEndsSoon"
         case credentialEnded = "TocsinCredentialEnded"

@@ -148,7 +148,8 @@ struct RouteConditions {
             let answers = Set(causes.compactMap(\.failureAnswer)).sorted().joined(separator: ", ")
             return Concern(
                 "no push service works for \(app)" + (answers.isEmpty ? "" : " (\(answers))"),
-                causes.map(cause).joined(separator: "; "), see: .pushServiceStopped)
+                causes.map(cause).joined(separator: "; "),
+                see: own.contains { $0.condition == .shut } ? .pushServiceStopped : .probeFails)
         }
     }
 
@@ -163,7 +164,7 @@ struct RouteConditions {
             case .suspect where route.failedProbe != nil && !route.isOptional:
                 Concern(
                     "\(route.name) fails a probe (\(route.failureAnswer ?? ""))", text: cause(of: route),
-                    see: .pushServiceStopped)
+                    see: .probeFails)
             case .suspect, .untried, .probed, .working: nil
             }
         }

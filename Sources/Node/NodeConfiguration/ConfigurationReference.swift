@@ -5,8 +5,8 @@ import Settings
 /// The reference of all configuration keys, from which `Docs/configuration.md` and `tocsin.toml(5)` are generated.
 package enum ConfigurationReference {
     /// The reference in Markdown: a section with a table of keys for each table of the file.
-    package static var markdown: String {
-        Configuration.reference.map { table in
+    package static func markdown(_ tables: [ConfigurationTable]) -> String {
+        tables.map { table in
             var lines = [
                 "## `[\(table.name)]`", "", table.help, "", "| key | value | default | |", "|---|---|---|---|",
             ]
@@ -30,8 +30,8 @@ package enum ConfigurationReference {
     private static func cell(_ text: String) -> String { text.replacing("|", with: "\\|") }
 
     /// The reference as sections of a manual page (man(7)).
-    package static var manual: String {
-        Configuration.reference.map { table in
+    package static func manual(_ tables: [ConfigurationTable]) -> String {
+        tables.map { table in
             var lines = [".SS [\(roff(table.name))]", roff(table.help)]
             for key in table.keys {
                 var facts = [key.range.map { "\($0.lowerBound) to \($0.upperBound)" } ?? key.type]

@@ -19,7 +19,7 @@ final class NodeMetrics {
     private static let families: [MetricFamily] = [
         .envelopes, .providerResults, .refusals, .abuseBlocks, .httpResponses, .stageDuration,
         .providerDuration, .connections, .circuits, .inFlight, .queueDepth, .queueOldest, .spoolEnvelopes,
-        .spoolBytes, .spoolRefusals, .spoolUnreadable, .breakerState, .tokenRefusalSurge, .puzzleEffort,
+        .spoolBytes, .spoolRefusals, .spoolUnreadable, .breakerState, .tokenRefusalSurge, .probeFailed, .puzzleEffort,
         .deviceTokens, .handles, .apnsTokenAge, .credentialExpiry, .upstreamConnections, .upstreamReachable,
         .upstreamPuzzleEffort, .clusterEngineAvailable, .clusterEngineRoundTrip, .clusterClockOffset,
         .clusterNodes, .clusterDecisions, .canarySuccess, .canaryLastSuccess, .canaryInterval,
@@ -53,6 +53,7 @@ final class NodeMetrics {
         let duration: Histogram
         let breaker: [Breaker.State: Gauge]
         let surge: Gauge
+        let probeFailed: Gauge
         let depth: Gauge
         let oldest: Gauge
         /// What the dashboard says of the route.
@@ -67,6 +68,7 @@ final class NodeMetrics {
                     ($0, registry.gauge(.breakerState, labels + [$0.rawValue]))
                 })
             surge = registry.gauge(.tokenRefusalSurge, labels)
+            probeFailed = registry.gauge(.probeFailed, labels)
             depth = registry.gauge(.queueDepth, labels)
             oldest = registry.gauge(.queueOldest, labels)
         }
@@ -74,7 +76,7 @@ final class NodeMetrics {
         func remove(from registry: PrometheusRegistry) {
             for answer in answers.all.values { registry.remove(answer) }
             registry.remove(duration)
-            for gauge in Array(breaker.values) + [surge, depth, oldest] { registry.remove(gauge) }
+            for gauge in Array(breaker.values) + [surge, probeFailed, depth, oldest] { registry.remove(gauge) }
         }
     }
 
@@ -170,6 +172,7 @@ final class NodeMetrics {
         case .serving(let route):
             show(.closed, of: route)
             metrics(of: route).record.servedAnew()
+            metrics(of: route).probeFailed.set(0)
             if let time = restoredDeliveries.removeValue(forKey: "\(route)") {
                 metrics(of: route).record.restoreDelivery(at: time)
             }
@@ -200,6 +203,7 @@ final class NodeMetrics {
         metrics.duration.record(attempt.took)
         // An upstream node's RETRY is no failure of the lane, and says nothing good of it either.
         if result.disposition.lane == .success, result.outcome.kind != .retry {
+            if metrics.record.probe?.verdict == .bad { metrics.probeFailed.set(0) }
             metrics.record.answered(isDelivered: result.outcome.kind == .delivered, at: UnixTime.now)
         }
     }
@@ -208,7 +212,11 @@ final class NodeMetrics {
     func record(of route: Route) -> RouteRecord { metrics(of: route).record }
 
     /// Records the answer to a probe.
-    func probed(_ route: Route, _ probe: RouteRecord.Probe) { metrics(of: route).record.probe = probe }
+    func probed(_ route: Route, _ probe: RouteRecord.Probe) {
+        let metrics = metrics(of: route)
+        metrics.record.probe = probe
+        metrics.probeFailed.set(probe.verdict == .bad ? 1 : 0)
+    }
 
     private func answerCounter(_ answer: String, of route: Route) -> Counter {
         metrics(of: route).answers.value(answer) { registry.counter(.providerResults, provider(of: route) + [$0]) }
@@ -556,6 +564,9 @@ extension MetricFamily {
     fileprivate static let tokenRefusalSurge = MetricFamily.route(
         "tocsin_token_refusal_surge", "1 during a surge of token refusals: the environment or the topic must be wrong.",
         formerName: "tocsin_refusal_wave")
+    fileprivate static let probeFailed = MetricFamily.route(
+        "tocsin_probe_failed",
+        "1 if the push service refused the last probe, which rings no phone, and has answered no notification since.")
     fileprivate static let puzzleEffort = MetricFamily(
         "tocsin_puzzle_effort", .gauge, help: "Required proof of work in expected hashes; 0: none.",
         labels: ["scope"], maximumSeries: 2, formerLabels: ["scope": "asked_of"])

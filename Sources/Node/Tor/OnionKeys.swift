@@ -24,6 +24,22 @@ package struct OnionKeys: Sendable, Redacted {
 
     private static func header(_ text: String) -> [UInt8] { Array(text.utf8) + [0, 0, 0] }
 
+    private init(secret: SecretBytes, address: OnionAddress) {
+        self.secret = secret
+        self.address = address
+    }
+
+    /// Makes the keys of a new onion.
+    package static func generate() -> OnionKeys {
+        let key = Ed25519.newExpandedKey()
+        var bytes = key.withBytes { key in secretHeader + key.withUnsafeBytes { Array($0) } }
+        let secret = SecretBytes(moving: &bytes)
+        guard let publicKey = key.withBytes({ Ed25519.publicKey(ofExpandedKey: $0) }),
+            let address = OnionAddress(publicKey: publicKey)
+        else { preconditionFailure("a clamped scalar is not zero") }
+        return OnionKeys(secret: secret, address: address)
+    }
+
     /// Reads the keys of a `HiddenServiceDir`.
     /// - Throws: ``OnionFileError`` if the secret key is malformed or other users can access it, if the public key does
     ///   not match it, or if the service did not hide its machine.

@@ -420,6 +420,17 @@ private func skeleton(_ page: String) -> [String] {
                 "latencies", "machine", "name", "now", "puzzle_effort", "ready", "reasons", "refusals", "reload",
                 "routes", "spool", "starts", "tor", "upstreams", "uptime_seconds", "version",
             ])
+        // Each name is documented.
+        let page = try String(contentsOfFile: "Docs/json.md", encoding: .utf8)
+        func check(_ value: Any) {
+            for (name, member) in value as? [String: Any] ?? [:] {
+                #expect(page.contains("`\(name)`"), "\(name)")
+                // Its members are the push service's answers.
+                if name != "answers" { check(member) }
+            }
+            for element in value as? [Any] ?? [] { check(element) }
+        }
+        check(object)
         func names(_ key: String) -> [String]? {
             ((object[key] as? [[String: Any]])?.first ?? object[key] as? [String: Any])?.keys.sorted()
         }

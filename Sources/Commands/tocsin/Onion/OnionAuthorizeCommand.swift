@@ -9,7 +9,8 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "authorize", abstract: "Create a key for one sender and close the onion to unauthorised senders.",
         discussion: """
-            Once a sender is authorised, the onion is closed to all others: without a key they cannot even find it.
+            Before tor's first start, this makes the onion's keys, so that a closed onion is never open. Once a sender is \
+            authorised, the onion is closed to all others: without a key they cannot even find it.
 
             The public key stays here; the private key is printed once and not kept. The sender puts it into a file of \
             mode 600 and uses it with tocsin send --onion-key FILE. tor also reads the file from its \
@@ -30,7 +31,8 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try options.settings(toChange: true)
-        let address = try OnionOptions.address(settings)
+        let keys = try newKeys(settings)
+        let address = try keys?.address ?? OnionOptions.address(settings)
         let clients = AuthorizedClients(serviceDirectory: settings.serviceDirectory)
         let pair = ClientAuthorization(for: address)
         try OnionOptions.attempt { () throws(OnionFileError) in
@@ -46,13 +48,25 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
                 if let output { _ = DirectoryOwner.asCaller { unlink(output) } }
                 throw error
             }
+            // After the sender: without one, the onion would be open.
+            try keys?.write(to: settings.serviceDirectory)
         }
+        if let keys { Terminal.error("The onion is \(keys.address); tor publishes it when it starts with the node.") }
         if let output {
             Terminal.error("The private key is in \(output): give it to \(name) over a confidential channel.")
         } else {
             Terminal.print(String(decoding: pair.key.line, as: UTF8.self))
             Terminal.error("The line above is secret and is not kept: give it to \(name) over a confidential channel.")
         }
-        await OnionOptions.applyChanges(settings)
+        if keys == nil { await OnionOptions.applyChanges(settings) }
+    }
+
+    /// Keys for an onion that does not exist yet; `nil` if it does, or if another tor makes them.
+    private func newKeys(_ settings: TorSettings) throws -> OnionKeys? {
+        guard settings.isManaged else { return nil }
+        let present = try OnionOptions.attempt { () throws(OnionFileError) in
+            try OnionKeys.address(in: settings.serviceDirectory)
+        }
+        return present == nil ? OnionKeys.generate() : nil
     }
 }

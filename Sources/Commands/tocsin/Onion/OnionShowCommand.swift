@@ -16,14 +16,28 @@ struct OnionShowCommand: AsyncParsableCommand {
               tocsin onion show
               tocsin onion show --config /etc/tocsin/tocsin.toml
               tocsin onion show --name new
+              tocsin onion show --json
               address=$(tocsin onion show 2>/dev/null)
             """)
 
+    @OptionGroup var output: JSONOption
     @OptionGroup var options: OnionOptions
+
+    private struct Shown: Encodable {
+        let address: String
+        let keys: String
+        let open: Bool
+        let authorizedSenders: Int
+        let managed: Bool
+        let torPid: Int32?
+        let bootstrapPercent: Int?
+        let descriptor: String?
+    }
 
     func run() async throws {
         let settings = try options.settings()
         let address = try OnionOptions.address(settings)
+        if output.json { return try await showJSON(settings, address) }
         Terminal.print("\(address)")
         if Terminal.isErrorATerminal, let code = try? QRCode("\(address)") {
             for line in code.terminalLines(isColoured: true) { Terminal.error(line) }
@@ -39,6 +53,18 @@ struct OnionShowCommand: AsyncParsableCommand {
             : "everyone who knows the address"
         Terminal.error("open to     \(access)")
         if settings.isManaged { await showState(settings) }
+    }
+
+    private func showJSON(_ settings: TorSettings, _ address: OnionAddress) async throws {
+        let clients = try OnionOptions.attempt { () throws(OnionFileError) in
+            try AuthorizedClients(serviceDirectory: settings.serviceDirectory).list()
+        }
+        let tor = settings.isManaged ? await RunningTor(settings, on: EventLoop(name: "onion")) : nil
+        JSONOption.print(
+            Shown(
+                address: "\(address)", keys: settings.serviceDirectory, open: !clients.contains(where: \.isValid),
+                authorizedSenders: clients.count { $0.isValid && $0.name != .nobody }, managed: settings.isManaged,
+                torPid: tor?.pid, bootstrapPercent: tor?.bootstrap, descriptor: tor?.descriptor.map { "\($0)" }))
     }
 
     private func showState(_ settings: TorSettings) async {

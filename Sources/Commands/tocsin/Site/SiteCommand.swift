@@ -89,6 +89,8 @@ struct SiteAddCommand: ParsableCommand {
         let secret = http ? Base64.encodeURLSafe(SecureRandom.bytes(Self.secretLength)) : nil
         file.tables.add(name, key: publicKey, pathHash: secret.map(Site.pathHash(of:)), rights: rights)
         try file.write { $0.contains { $0.name == name } }
+        let ways = [key.map { _ in "TNP" }, secret.map { _ in "HTTP" }].compactMap(\.self).joined(separator: " and ")
+        Terminal.error("added: the site \(name), which may use \(ways), to \(file.configuration.file)")
         if let secret {
             Terminal.print("\(Site.pathPrefix)\(name).\(String(decoding: secret, as: UTF8.self))")
             Terminal.error(
@@ -96,6 +98,10 @@ struct SiteAddCommand: ParsableCommand {
                 The line above is secret and is not kept. The site appends it to the node's address in its settings: \
                 http://ADDRESS.onion/s/…
                 """)
+        }
+        if file.configuration.siteMode == .off {
+            Terminal.error(
+                "sites.mode is off, so the node treats the site like all other senders: set it to open or required")
         }
         file.adviseReload()
     }
@@ -107,12 +113,37 @@ struct SiteListCommand: ParsableCommand {
         discussion: """
             EXAMPLES
               tocsin site list
+              tocsin site list --json
             """)
 
+    @OptionGroup var output: JSONOption
     @OptionGroup var options: ConfigurationOption
+
+    private struct Listed: Encodable {
+        struct Site: Encodable {
+            let name: String
+            let tnp: Bool
+            let http: Bool
+            let rights: [String]
+            let perMinute: Int
+            let burst: Int
+        }
+
+        let mode: String
+        let sites: [Site]
+    }
 
     func run() throws {
         let configuration = try options.load()
+        guard !output.json else {
+            let sites = configuration.sites.map { site in
+                Listed.Site(
+                    name: site.name, tnp: site.key != nil, http: site.pathHash != nil,
+                    rights: site.rights.map(\.rawValue), perMinute: Int(site.rate.perMinute),
+                    burst: Int(site.rate.burst))
+            }
+            return JSONOption.print(Listed(mode: configuration.siteMode.rawValue, sites: sites))
+        }
         for site in configuration.sites {
             let ways = [site.key.map { _ in "TNP" }, site.pathHash.map { _ in "HTTP" }].compactMap(\.self)
             Terminal.print(
@@ -152,6 +183,7 @@ struct SiteRevokeCommand: ParsableCommand {
                 .configuration)
         }
         try file.write { !$0.contains { $0.name == name } }
+        Terminal.error("removed: the site \(name), from \(file.configuration.file)")
         file.adviseReload()
     }
 }

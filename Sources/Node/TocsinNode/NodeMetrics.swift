@@ -364,10 +364,13 @@ final class NodeMetrics {
         return totals
     }
 
-    /// Rejections at admission by reason: in about the last hour, and since the start.
+    /// The reasons that are a push service's (PROTOCOL §8): admission repeats what it knows of a device token.
+    private static let pushServiceReasons: ClosedRange<UInt16> = 301...399
+
+    /// Rejections at admission by reason: in about the last hour, and since the start. Without what push services refused.
     var recentRefusals: [(reason: String, lastHour: Int, total: Int)] {
         let before = recent.oldest?.refusals ?? [:]
-        return refusalsByReason.map { reason, total in
+        return refusalsByReason.filter { !Self.pushServiceReasons.contains($0.key.rawValue) }.map { reason, total in
             (reason.description, total - (before[reason] ?? 0), total)
         }.sorted { ($1.lastHour, $1.total, $0.reason) < ($0.lastHour, $0.total, $1.reason) }
     }

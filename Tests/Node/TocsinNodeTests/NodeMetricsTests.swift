@@ -193,6 +193,15 @@ import Time
         for family in NodeMetrics.catalogue { #expect(text.contains("# TYPE \(family.name) "), "\(family.name)") }
     }
 
+    @Test func `what a push service has refused is no rejection at admission`() {
+        let metrics = NodeMetrics(registry)
+        for reason in [Reason.unregistered, .badDeviceToken, .connectionOverRate, .platformNotConfigured] {
+            metrics.refused(Refusal(Outcome(.rejected, reason: reason)), at: "tnp")
+        }
+        #expect(metrics.recentRefusals.filter { $0.total > 0 }.count == 2)
+        #expect(metrics.totals.refusals.values.reduce(0, +) == 4)
+    }
+
     @Test func `a removed certificate or token is no longer shown`() {
         let metrics = NodeMetrics(registry)
         metrics.show(expiry: 1, of: "bisq", kind: "APNs certificate")

@@ -361,7 +361,7 @@ private final class SampleNode: AdminServer.Source {
     func `a page that lost its node shows since when, and reconnects to the next one`() async throws {
         guard try await hasBrowser() else { return }
         try await withServer { bed, endpoint in
-            async let gone = browse(endpoint, ["--until", "document.title == 'Tocsin: no connection'"])
+            async let gone = browse(endpoint, ["--until", "document.title == 'attic: no connection'"])
             await domain.run { _ in
                 _ = await eventually { bed.node.snapshots >= 3 }
                 bed.server.close()
@@ -372,7 +372,7 @@ private final class SampleNode: AdminServer.Source {
         }
         try await withServer { bed, endpoint in
             // The page is still open when another node starts at the same address.
-            let until = "document.title.startsWith('Tocsin: T') && \(Self.figure) >= 2000"
+            let until = "document.title.startsWith('attic: N') && \(Self.figure) >= 2000"
             async let again = browse(endpoint, ["--until", until])
             let next = try await domain.run { domain in
                 _ = await eventually { bed.node.snapshots >= 3 }

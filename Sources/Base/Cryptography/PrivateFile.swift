@@ -43,15 +43,18 @@ package enum PrivateFile {
         unlink(draft)
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         guard descriptor >= 0 else { throw .system(draft) }
+        // A disk that takes only a part of so few bytes is full.
+        errno = ENOSPC
         let isWritten =
             fchmod(descriptor, mode) == 0 && write(descriptor, bytes, bytes.count) == bytes.count
             && (!isSynced || fsync(descriptor) == 0)
+        let failure = errno
         close(descriptor)
-        guard isWritten, rename(draft, path) == 0 else {
-            let error = PrivateFileError.system(path)
-            unlink(draft)
-            throw error
-        }
+        if isWritten, rename(draft, path) == 0 { return }
+        if !isWritten { errno = failure }
+        let error = PrivateFileError.system(path)
+        unlink(draft)
+        throw error
     }
 
     /// Removes the permissions of everyone except the owner from a file, if it exists.

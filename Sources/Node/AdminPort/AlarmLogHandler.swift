@@ -14,6 +14,9 @@ package final class AlarmLog: Sendable {
     /// The alarms, latest first.
     package var alarms: [NodeSnapshot.Alarm] { recent.withLock(\.alarms) }
 
+    /// Forgets the advice about settings: they are read again.
+    package func forgetAdvice() { recent.withLock { $0.forgetAdvice() } }
+
     /// Records an alarm that another process has logged.
     package func record(_ level: String, _ text: String, details: [(name: String, value: String)]) {
         recent.withLock { $0.record(level, text, details: details, at: UnixTime.now) }

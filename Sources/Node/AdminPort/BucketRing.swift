@@ -43,9 +43,9 @@ package struct BucketRing: Sendable {
 
     // MARK: On disk
 
-    /// The buckets that are not empty, each as its start and its four counts.
-    package var rows: [[Int64]] {
-        slots.filter { $0.delivered + $0.rejected + $0.retry + $0.gone > 0 }.map { bucket in
+    /// The buckets of the last intervals that are not empty, each as its start and its four counts.
+    package func rows(at now: Int64) -> [[Int64]] {
+        buckets(at: now).filter { $0.delivered + $0.rejected + $0.retry + $0.gone > 0 }.map { bucket in
             [bucket.start, Int64(bucket.delivered), Int64(bucket.rejected), Int64(bucket.retry), Int64(bucket.gone)]
         }
     }

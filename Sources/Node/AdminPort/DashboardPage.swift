@@ -153,6 +153,7 @@ struct DashboardPage {
                 case .untried: "not tried yet"
                 case .probed: "not tried yet; it answers a probe"
                 case .working: Self.sign("good", "working")
+                case .suspect where route.isOptional: "fails a probe; only builds from Xcode need it"
                 case .suspect:
                     Self.sign(
                         "bad", route.record.probe?.verdict == .bad ? "fails a probe" : "its credential does not work")

@@ -31,18 +31,25 @@ package struct Health: Equatable {
         if !snapshot.notReady.isEmpty {
             (grade, summary) = (.bad, "The node is not ready: \(Self.titles(snapshot.notReady))")
         } else if !failed.isEmpty {
-            let answers = Set(failed.compactMap(\.record.shut?.answer)).sorted().joined(separator: ", ")
+            let causes = failed.map { Self.expired($0, snapshot) ?? $0.record.shut?.answer ?? "no answer" }
             (grade, summary) = (
-                .bad, "Nothing is delivered on \(failed.map(\.name).joined(separator: ", ")): \(answers)"
+                .bad,
+                "Nothing is delivered on \(failed.map(\.name).joined(separator: ", ")): \(Set(causes).sorted().joined(separator: ", "))"
             )
         } else if !warnings.isEmpty {
-            let hasDelivered = snapshot.hour.contains { $0.delivered > 0 }
-            let state = hasDelivered ? "The node delivers notifications" : "The node is ready"
-            (grade, summary) = (.warning, "\(state), but \(Self.titles(warnings))")
+            (grade, summary) = (.warning, "The node is ready, but \(Self.titles(warnings))")
         } else if conditions.isUntried {
             (grade, summary) = (.untried, "The node is ready; nothing was sent yet")
         } else {
             (grade, summary) = (.good, untried.isEmpty ? "Everything works" : "Everything works that was tried")
+        }
+    }
+
+    /// What the log tells of it. Says nothing of when a notification was sent.
+    package var notice: String {
+        switch grade {
+        case .good, .untried: "the node is ready"
+        case .warning, .bad: summary
         }
     }
 
@@ -54,6 +61,13 @@ package struct Health: Equatable {
         concerns.compactMap(\.section).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
     }
 
+    /// The expired credential because of which a route fails: Apple then answers no request, as if the network were down.
+    private static func expired(_ route: NodeSnapshot.RouteState, _ snapshot: NodeSnapshot) -> String? {
+        snapshot.credentials.first {
+            $0.app == route.app && $0.expires ?? .max <= snapshot.now && route.credential.hasSuffix("/apns")
+        }.map { "the \($0.kind) \(Format.expiry($0.expires ?? 0, at: snapshot.now))" }
+    }
+
     /// The title of the first concern, and how many there are besides.
     private static func titles(_ concerns: [Concern]) -> String {
         concerns[0].title + (concerns.count > 1 ? ", and \(concerns.count - 1) more" : "")
@@ -61,15 +75,15 @@ package struct Health: Equatable {
 
     private static func warnings(_ snapshot: NodeSnapshot, _ conditions: RouteConditions) -> [Concern] {
         var warnings: [Concern] = []
-        // Why the node is not ready says the same already.
-        if snapshot.notReady.isEmpty { warnings += conditions.causes }
+        // Why the node is not ready says the same already of the apps that nothing serves.
+        warnings += conditions.causes(except: conditions.unservedApps)
         for route in snapshot.routes where route.isSurge {
             warnings.append(
                 Concern(
                     "surge of token refusals on \(route.name)", "check the environment and the topic",
                     see: .tokenRefusalSurge))
         }
-        if let tor = snapshot.tor, !tor.isPublished, snapshot.notReady.isEmpty {
+        if let tor = snapshot.tor, !tor.isPublished, !snapshot.notReady.contains(where: \.isAboutOnion) {
             warnings.append(Concern("the onion service is not published", see: .onionNotPublished))
         }
         if let cluster = snapshot.cluster { warnings += Self.warnings(of: cluster) }

@@ -4,7 +4,7 @@ import TNP
 
 /// Counts final outcomes, per minute for the last hour and per ten minutes for the last day. Its size is constant.
 package struct History: Sendable {
-    package private(set) var minutes = BucketRing(width: 60, count: 60)
+    private var minutes = BucketRing(width: 60, count: 60)
     package private(set) var intervals = BucketRing(width: 600, count: 144)
 
     /// Creates a history without outcomes.
@@ -25,11 +25,8 @@ package struct History: Sendable {
         intervals.add(one, at: now)
     }
 
-    /// Adds what an earlier process has counted.
-    package mutating func restore(minutes: [[Int64]], intervals: [[Int64]]) {
-        self.minutes.restore(minutes)
-        self.intervals.restore(intervals)
-    }
+    /// Adds what an earlier process has counted in intervals of ten minutes.
+    package mutating func restore(_ rows: [[Int64]]) { intervals.restore(rows) }
 
     /// The minutes of the last hour, oldest first; the last one is incomplete.
     package func hour(at now: Int64) -> [NodeSnapshot.Bucket] { minutes.buckets(at: now) }

@@ -87,7 +87,8 @@ struct OutcomeChart {
             / Double(Int64(buckets.count) * width)
         return """
             <line class="start" x1="\(x)" x2="\(x)" y1="\(Self.top)" y2="\(Self.height - Self.bottom)">\
-            <title>started at \(Format.clock(start)) UTC</title></line>
+            <title>started at \(Format.clock(start)) UTC</title></line>\
+            <text x="\(x + 3)" y="\(Self.top + 8)">started</text>
             """
     }
 

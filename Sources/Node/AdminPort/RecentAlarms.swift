@@ -34,8 +34,15 @@ struct RecentAlarms: Sendable {
         let alarm = NodeSnapshot.Alarm(
             time: now, level: level, text: Self.text(text, details), count: count + 1, isSetUp: isSetUp)
         entries.insert(Entry(key: key, alarm: alarm), at: 0)
-        if entries.count > Self.maximumAlarms { entries.removeLast() }
+        // Advice stays for as long as it is true.
+        guard entries.count > Self.maximumAlarms, let last = entries.lastIndex(where: { !$0.alarm.isSetUp }) else {
+            return
+        }
+        entries.remove(at: last)
     }
+
+    /// Forgets the advice about settings.
+    mutating func forgetAdvice() { entries.removeAll(where: \.alarm.isSetUp) }
 
     private static func text(_ text: String, _ details: [(name: String, value: String)]) -> String {
         let list = details.map { "\($0.name): \($0.value)" }.joined(separator: ", ")

@@ -22,14 +22,20 @@ package struct ReloadState: Sendable, Equatable {
     /// The keys of the configuration on disk that take effect after a restart.
     package private(set) var restartKeys: [String] = []
 
+    /// How many errors of a configuration are shown, and how many characters of each: in every answer of the admin port.
+    private static let (shownErrors, maximumLength) = (3, 300)
+
     package init() {}
 
     /// A reload has failed.
     /// - Returns: whether the error is another one than before.
     package mutating func failed(_ subject: Subject, _ text: String, at now: Int64) -> Bool {
         let before = failures[subject]
-        // All errors of a configuration fit into a line of the dashboard.
-        let text = text.split(separator: "\n").joined(separator: "; ")
+        let lines = text.split(separator: "\n")
+        let rest = lines.count - Self.shownErrors
+        let text =
+            lines.prefix(Self.shownErrors).map { String($0.prefix(Self.maximumLength)) }.joined(separator: "; ")
+            + (rest > 0 ? "; and \(rest) more, which tocsin check tells" : "")
         failures[subject] = Failure(since: before?.since ?? now, text: text)
         return text != before?.text
     }
@@ -48,8 +54,8 @@ package struct ReloadState: Sendable, Equatable {
             failures[subject].map { failure in
                 Concern(
                     subject == .configuration
-                        ? "the configuration on disk is invalid, and the node could not start with it"
-                        : "a credential on disk is invalid, and the node could not start with it",
+                        ? "the configuration on disk, or a file that it names, cannot be used"
+                        : "a credential on disk cannot be used",
                     "\(failure.text); since \(Format.time(failure.since))", see: .reloadFailed)
             }
         }

@@ -16,10 +16,10 @@ struct RouteChart {
 
     /// The figures, and the picture of them, which screen readers skip.
     var html: HTML {
-        let words = others == 0 ? "" : ", \(Format.count(others)) not"
+        let words = others == 0 ? "" : ", \(Format.count(others)) not delivered"
         return """
             \(Format.count(delivered)) delivered\(words)<br><svg class="route" viewBox="0 0 120 36" aria-hidden="true">\
-            \(bars("delivered", count: \.delivered, sign: -1))\(bars("retry", count: Self.others, sign: 1))\
+            \(bars("delivered", count: \.delivered, sign: -1))\(bars("gone", count: Self.others, sign: 1))\
             <line class="grid" x1="0" x2="120" y1="18" y2="18"/></svg>
             """
     }

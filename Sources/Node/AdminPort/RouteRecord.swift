@@ -121,7 +121,14 @@ struct RouteConditions {
         routes.filter { $0.condition == .untried || $0.condition == .probed }.map(\.state.name)
     }
     /// Whether nothing was sent on any route.
-    var isUntried: Bool { !routes.isEmpty && untried.count == routes.count }
+    var isUntried: Bool {
+        !untried.isEmpty && untried.count == routes.count { !($0.state.isOptional && $0.condition == .suspect) }
+    }
+
+    /// Whether a route may serve phones, as far as is known. A development environment serves no phones of users unless it does.
+    private func mayServe(_ route: (state: NodeSnapshot.RouteState, condition: RouteCondition)) -> Bool {
+        route.state.isOptional ? route.condition == .working : route.condition.mayServe
+    }
 
     /// The routes that users miss: they delivered in the last day, and have been shut for a while.
     var failed: [NodeSnapshot.RouteState] {
@@ -131,19 +138,23 @@ struct RouteConditions {
         }
     }
 
-    /// Why the node is not ready: for each app that no route serves.
-    var reasonsNotReady: [Concern] {
+    /// The apps that no route serves.
+    var unservedApps: [String] {
         var apps: [String] = []
         for (route, _) in routes where !apps.contains(route.app) { apps.append(route.app) }
         let failed = failed
-        return apps.compactMap { app in
+        return apps.filter { app in
+            let able = routes.filter { $0.state.app == app && mayServe($0) }
+            // Nobody knows whether an untried route works, while users miss another one.
+            let isMissed = failed.contains { $0.app == app }
+            return able.allSatisfy { isMissed && $0.condition == .untried }
+        }
+    }
+
+    /// Why the node is not ready: for each app that no route serves.
+    var reasonsNotReady: [Concern] {
+        unservedApps.map { app in
             let own = routes.filter { $0.state.app == app }
-            let isServed =
-                failed.contains { $0.app == app }
-                // Nobody knows whether an untried route works, while users miss another one.
-                ? own.contains { $0.condition == .working || $0.condition == .probed }
-                : own.contains { $0.condition.mayServe }
-            guard !isServed else { return nil }
             let causes = own.map(\.state).filter { $0.failureAnswer != nil }
             let answers = Set(causes.compactMap(\.failureAnswer)).sorted().joined(separator: ", ")
             return Concern(
@@ -154,8 +165,9 @@ struct RouteConditions {
     }
 
     /// Why each route does not work that should.
-    var causes: [Concern] {
-        routes.compactMap { route, condition in
+    /// - Parameter apps: of which nothing is told.
+    func causes(except apps: [String]) -> [Concern] {
+        routes.filter { !apps.contains($0.state.app) }.compactMap { route, condition in
             switch condition {
             case .shut:
                 Concern(

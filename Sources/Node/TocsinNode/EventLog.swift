@@ -111,11 +111,14 @@ final class EventLog {
     }
 
     /// Logs the answer to a probe.
-    func probed(_ route: Route, _ result: AttemptResult, _ verdict: RouteRecord.Probe.Verdict) {
+    /// - Parameter isNews: whether the answer is another one than last time.
+    func probed(_ route: Route, _ result: AttemptResult, _ verdict: RouteRecord.Probe.Verdict, isNews: Bool) {
+        // Many nodes never need the development environment, and many credentials are not for it.
+        let isWarning = verdict == .bad && route.magic.service.environment == .production
         var metadata: Logger.Metadata = ["route": "\(route)", "answer": "\(result.answer)"]
         metadata["detail"] = result.detail.map { "\($0)" }
         logger.log(
-            level: verdict == .bad ? .warning : .info,
+            level: !isNews ? .debug : isWarning ? .warning : .info,
             verdict != .bad
                 ? "the push service answers a probe, which rings no phone"
                 : "the push service answers a probe, which rings no phone, with an error: run tocsin check --online",
@@ -261,7 +264,7 @@ final class EventLog {
 
     /// Logs that the node's health is another one than the log told last.
     func changed(to health: Health) {
-        logger.notice("\(health.summary)", metadata: ["health": "\(health.grade.rawValue)"])
+        logger.notice("\(health.notice)")
     }
 
     /// What became of notifications in the last minutes.

@@ -5,10 +5,10 @@ import Cryptography
 import FoundationEssentials
 
 /// What the dashboard remembers across restarts: a file of a few kB in the state directory. It identifies no phone and no
-/// sender.
+/// sender, and tells no time more precisely than to ten minutes.
 struct NodeHistory: Codable, Equatable {
     struct Route: Codable, Equatable {
-        /// Unix time in seconds; `nil` if it never has.
+        /// Unix time in seconds, to ten minutes; `nil` if it never has.
         var lastDelivery: Int64?
         /// Outcomes per hour of the last day.
         var hours: [[Int64]] = []
@@ -17,8 +17,6 @@ struct NodeHistory: Codable, Equatable {
     private var version = 1
     /// When the node was started in the last day, Unix times in seconds; the last one is of this process.
     var starts: [Int64] = []
-    /// Outcomes per minute of the last hour.
-    var minutes: [[Int64]] = []
     /// Outcomes per ten minutes of the last day.
     var intervals: [[Int64]] = []
     /// By name.
@@ -44,8 +42,12 @@ struct NodeHistory: Codable, Equatable {
             self = read
         }
         // A time in the future was taken while the clock was wrong.
-        starts = (starts.filter { $0 <= now && now - $0 < Self.day } + [now]).suffix(Self.maximumStarts)
+        func isPast(_ time: Int64) -> Bool { (0...max(0, now)).contains(time) }
+        starts = (starts.filter { isPast($0) && now - $0 < Self.day } + [now]).suffix(Self.maximumStarts)
         if routes.count > Self.maximumRoutes { routes = [:] }
+        routes = routes.mapValues { route in
+            Route(lastDelivery: route.lastDelivery.flatMap { isPast($0) ? $0 : nil }, hours: route.hours)
+        }
     }
 
     /// Writes the file. Not synced: after a power cut it may be gone, which costs the pictures of a day.

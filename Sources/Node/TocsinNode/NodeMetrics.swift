@@ -343,7 +343,7 @@ final class NodeMetrics {
 
     /// Adds what earlier processes have left to the history.
     func restore(_ history: NodeHistory) {
-        self.history.restore(minutes: history.minutes, intervals: history.intervals)
+        self.history.restore(history.intervals)
         restoredDeliveries = history.routes.compactMapValues(\.lastDelivery)
     }
 

@@ -69,27 +69,12 @@ extension NodeParts: AdminServer.Source {
                 app: app, node: "\(node.node)", connections: node.connections, isReachable: node.isReachable(at: .now),
                 effort: node.welcome?.welcome.puzzle.effort ?? 0, failure: node.failure?.text)
         }
-        snapshot.machine = machine
+        snapshot.machine = machine.gauges(of: configuration.state, at: .now)
         snapshot.alarms = alarms.alarms
         return snapshot
     }
 
     var tables: [(name: String, entries: Int, bound: Int)] { intakeState.admission.tables + dispatch.tables }
-
-    private var machine: [NodeSnapshot.Gauge] {
-        var gauges: [NodeSnapshot.Gauge] = []
-        if let memory = ProcessCollector.residentBytes {
-            gauges.append(
-                NodeSnapshot.Gauge("memory", memory, of: ProcessCollector.memoryLimit, isBytes: true))
-        }
-        if let open = ProcessCollector.openFiles {
-            gauges.append(NodeSnapshot.Gauge("file descriptors", open, of: ProcessCollector.fileLimit, isBytes: false))
-        }
-        if let (free, size) = ProcessCollector.space(at: configuration.state) {
-            gauges.append(NodeSnapshot.Gauge("disk of the state directory", size - free, of: size, isBytes: true))
-        }
-        return gauges
-    }
 
     private func reasonsNotReady(
         _ statistics: DispatchStatistics, _ routes: [NodeSnapshot.RouteState], at now: Int64

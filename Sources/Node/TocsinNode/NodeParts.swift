@@ -59,6 +59,7 @@ final class NodeParts: DispatchObserver {
         didSet { metrics.show(reloadState) }
     }
     private var healthNotices = HealthNotices()
+    var machine = MachineGauges()
     /// Whether the endpoints accept connections.
     private(set) var isServing = false
     /// Whether the node has begun to stop.
@@ -158,6 +159,7 @@ final class NodeParts: DispatchObserver {
         if let spool { try await dispatch.use(spool) }
         endpoints.open()
         isServing = true
+        history.begin()
         isolationWatch?.warn(about: configuration)
         log.listening(
             tnp: "\(tnp)", http: endpoints.http.map { "\($0)" }, admin: endpoints.admin.map { "\($0.endpoint)" },
@@ -277,6 +279,7 @@ final class NodeParts: DispatchObserver {
     }
 
     private func warnOfSettings() {
+        alarms.forgetAdvice()
         if connections.registry.limits.connections < configuration.limits.connections {
             log.logger.warning(
                 "fewer connections than limits.connections: raise the limit of open files (ulimit -n, LimitNOFILE)",
@@ -311,7 +314,10 @@ final class NodeParts: DispatchObserver {
         dispatch.expireWaiting()
         intake.tick(announce: connections.announce)
         for component in components { component.secondPassed() }
-        if providers.filesHaveChanged(at: .now) { reload(.credentials) }
+        if providers.filesHaveChanged(at: .now) {
+            // Perhaps it was one of these files that the configuration could not be used with.
+            reload(reloadState.failures[.configuration] == nil ? .credentials : .configuration)
+        }
         if let health = healthNotices.due(for: health, at: .now) { log.changed(to: health) }
     }
 

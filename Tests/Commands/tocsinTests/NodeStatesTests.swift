@@ -34,8 +34,8 @@ import Time
         snapshot.version = "1.1.0"
         snapshot.hour = [NodeSnapshot.Bucket(start: now, delivered: 9)]
         snapshot.routes = [
-            route("bisq/android", credential: "fcm", deliveredAgo: 60),
-            route("bisq/iOS", credential: "apns", deliveredAgo: 60),
+            route("bisq/android", credential: "bisq/fcm", deliveredAgo: 60),
+            route("bisq/iOS", credential: "bisq/apns", deliveredAgo: 60),
         ]
         change(&snapshot)
         snapshot.notReady += NodeSnapshot.reasonsNotReady(snapshot.routes, at: now)
@@ -46,7 +46,7 @@ import Time
         (
             "nothing tried",
             snapshot {
-                $0.routes = [route("bisq/android", credential: "fcm"), route("bisq/iOS", credential: "apns")]
+                $0.routes = [route("bisq/android", credential: "bisq/fcm"), route("bisq/iOS", credential: "bisq/apns")]
                 $0.hour = []
             }
         ),
@@ -54,7 +54,7 @@ import Time
         (
             "a key that Apple does not know, before the first notification",
             snapshot {
-                $0.routes = [route("bisq/android", credential: "fcm"), route("bisq/iOS", credential: "apns")]
+                $0.routes = [route("bisq/android", credential: "bisq/fcm"), route("bisq/iOS", credential: "bisq/apns")]
                 $0.routes[1].record.probe = .init(time: now - 9, verdict: .bad, answer: "InvalidProviderToken")
                 $0.hour = []
             }
@@ -62,15 +62,16 @@ import Time
         (
             "one of two services down",
             snapshot {
-                $0.routes[0] = route("bisq/android", credential: "fcm", deliveredAgo: 900, shutAfter: "UNAVAILABLE")
+                $0.routes[0] = route(
+                    "bisq/android", credential: "bisq/fcm", deliveredAgo: 900, shutAfter: "UNAVAILABLE")
             }
         ),
         (
             "all down",
             snapshot {
                 $0.routes = [
-                    route("bisq/android", credential: "fcm", deliveredAgo: 900, shutAfter: "UNAVAILABLE"),
-                    route("bisq/iOS", credential: "apns", deliveredAgo: 900, shutAfter: "ServiceUnavailable"),
+                    route("bisq/android", credential: "bisq/fcm", deliveredAgo: 900, shutAfter: "UNAVAILABLE"),
+                    route("bisq/iOS", credential: "bisq/apns", deliveredAgo: 900, shutAfter: "ServiceUnavailable"),
                 ]
             }
         ),
@@ -78,14 +79,14 @@ import Time
             "credential expired",
             snapshot {
                 $0.credentials = [.init(app: "bisq", kind: "APNs certificate", file: "a.p12", expires: now - 3600)]
-                $0.routes[1] = route("bisq/iOS", credential: "apns", deliveredAgo: 3700, shutAfter: "unreachable")
+                $0.routes[1] = route("bisq/iOS", credential: "bisq/apns", deliveredAgo: 3700, shutAfter: "unreachable")
             }
         ),
         (
             "clock wrong",
             snapshot {
                 $0.routes[1] = route(
-                    "bisq/iOS", credential: "apns", deliveredAgo: 900, shutAfter: "ExpiredProviderToken")
+                    "bisq/iOS", credential: "bisq/apns", deliveredAgo: 900, shutAfter: "ExpiredProviderToken")
             }
         ),
         (
@@ -127,7 +128,7 @@ import Time
             // The state before was another one.
             var notices = HealthNotices()
             _ = notices.due(for: Health(Self.snapshot { $0.notReady = [Concern("the node is starting")] }), at: .now)
-            #expect(notices.due(for: health, at: .now + .seconds(60))?.summary == health.summary, "\(name)")
+            #expect(notices.due(for: health, at: .now + .seconds(60))?.notice == health.notice, "\(name)")
             let page = String(decoding: DashboardPage(snapshot).document, as: UTF8.self)
             #expect(page.contains("<h2>\(health.summary)</h2>"), "\(name)")
             for section in health.sections { #expect(rules.contains("- alert: \(section.rawValue)\n"), "\(name)") }

@@ -22,7 +22,9 @@ import Testing
           {"name":"bisq/android","state":"working","breaker":"closed","last_delivery":1789999999,"in_flight":0,"waiting":0},
           {"name":"bisq/web","state":"untried","breaker":"closed","last_delivery":null,"in_flight":0,"waiting":0}],
          "tor":{"address":"a.onion","bootstrap_percent":100,"published":true,"onions":[],"restarts":0,"warning":null},
-         "alarms":[{"time":1789999280,"level":"error","text":"circuit breaker opened","count":3}],"unknown":[1]}
+         "machine":[{"name":"disk","used":30,"of":40},{"name":"x","used":1,"of":null}],
+         "alarms":[{"time":1789999280,"level":"error","text":"circuit breaker opened","count":3,"set_up":false},
+          {"time":1,"level":"warning","text":"spool.enabled is off","count":1,"set_up":true}],"unknown":[1]}
         """
 
     @Test func `the text says first what users get, then each route`() throws {
@@ -40,7 +42,8 @@ import Testing
                 + "2 in flight, 1 queued",
             "bisq/iOSDev   not tried; its credential does not work on another route",
             "bisq/android  working, last delivery 1 second ago", "bisq/web      not tried yet",
-            "  2026-09-21 14:01 UTC  error (3 times)  circuit breaker opened",
+            "  2026-09-21 14:01 UTC  error (3 times)  circuit breaker opened", "machine    disk 75 %", "set-up:",
+            "  spool.enabled is off",
         ] { #expect(lines.contains(line), "\(line)") }
     }
 

@@ -214,16 +214,16 @@ private func skeleton(_ page: String) -> [String] {
         #expect(health.summary.hasPrefix("The node is not ready: no route works"))
     }
 
-    @Test func `the summary mentions deliveries only if there were some`() {
+    @Test func `the summary does not tell whether somebody was rung`() {
         var snapshot = NodeSnapshot.sample()
         snapshot.notReady = []
         snapshot.tor = .init(address: nil, bootstrap: 100, isPublished: false, onions: [], restarts: 0, warning: nil)
         #expect(snapshot.hour.contains { $0.delivered > 0 })
         #expect(
             Health(snapshot).summary
-                == "The node delivers notifications, but words is shut, and 7 more")
+                == "The node is ready, but surge of token refusals on words, and 6 more")
         snapshot.hour = []
-        #expect(Health(snapshot).summary == "The node is ready, but words is shut, and 7 more")
+        #expect(Health(snapshot).summary == "The node is ready, but surge of token refusals on words, and 6 more")
     }
 
     @Test func `each problem by itself is a warning`() {
@@ -266,10 +266,10 @@ private func skeleton(_ page: String) -> [String] {
             NodeSnapshot.Bucket(start: 7200, delivered: 87, rejected: 600, gone: 194),
         ]
         let text = RouteChart(buckets: buckets).html.text
-        #expect(text.contains("261 delivered, 5,794 not"))
+        #expect(text.contains("261 delivered, 5,794 not delivered"))
         // Each side has a scale of its own: the largest bar has its whole height.
         #expect(text.contains("<path class=\"delivered\" d=\"M0.0 18V1.0H39.0V18zM80.0 18V9.5H119.0V18z\"/>"))
-        #expect(text.contains("<path class=\"retry\" d=\"M0.0 18V35.0H39.0V18z"))
+        #expect(text.contains("<path class=\"gone\" d=\"M0.0 18V35.0H39.0V18z"))
         #expect(RouteChart(buckets: []).html.text.contains("0 delivered<br>"))
     }
 
@@ -305,7 +305,7 @@ private func skeleton(_ page: String) -> [String] {
         #expect(isNew && !isNewAgain)
         #expect(
             state.concerns.map(\.text) == [
-                "the configuration on disk is invalid, and the node could not start with it: tocsin.toml:3: wrong; tocsin.toml:4: wrong; since 1970-01-01 00:01 UTC"
+                "the configuration on disk, or a file that it names, cannot be used: tocsin.toml:3: wrong; tocsin.toml:4: wrong; since 1970-01-01 00:01 UTC"
             ])
         // Credentials that can be read say nothing of the configuration.
         state.readCredentials()

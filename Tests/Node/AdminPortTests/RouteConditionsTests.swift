@@ -89,6 +89,11 @@ import Testing
         development.record.probe = RouteRecord.Probe(time: Self.now, verdict: .bad, answer: "BadEnvironmentKeyInToken")
         let noted = health([apple, development])
         #expect(noted.grade == .good && noted.reasons.count == 1, "\(noted.reasons)")
+        // It neither hides that nothing was sent, nor serves users whose environment fails.
+        #expect(health([google, development]).grade == .untried)
+        var probed = development
+        probed.record.probe = .init(time: Self.now, verdict: .good, answer: "BadDeviceToken")
+        #expect(health([Self.route("bisq/iOS", shutFor: 5), probed]).grade == .bad)
     }
 
     @Test func `an environment that works does not share it`() {

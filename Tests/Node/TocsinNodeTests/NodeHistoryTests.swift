@@ -17,12 +17,13 @@ import Testing
     @Test func `a restart adds its time, and keeps the rest`() throws {
         try temporary { file in
             var history = NodeHistory(file, startedAt: 1000)
-            #expect(history.starts == [1000] && history.minutes.isEmpty)
-            history.minutes = [[960, 1, 2, 3, 4]]
+            #expect(history.starts == [1000] && history.intervals.isEmpty)
+            history.intervals = [[600, 1, 2, 3, 4]]
             history.routes["bisq/iOS"] = NodeHistory.Route(lastDelivery: 990, hours: [[0, 1, 0, 0, 0]])
             try history.write(to: file)
             let read = NodeHistory(file, startedAt: 1100)
-            #expect(read.starts == [1000, 1100] && read.minutes == history.minutes && read.routes == history.routes)
+            #expect(
+                read.starts == [1000, 1100] && read.intervals == history.intervals && read.routes == history.routes)
             // The clock was wrong, or the start is older than the chart.
             #expect(NodeHistory(file, startedAt: 900).starts == [900])
             #expect(NodeHistory(file, startedAt: 87_400).starts == [87_400])
@@ -32,13 +33,28 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "{}", "[", "{\"version\":2,\"starts\":[],\"minutes\":[],\"intervals\":[],\"routes\":{}}", "null",
+        "", "{}", "[", "{\"version\":2,\"starts\":[],\"intervals\":[],\"routes\":{}}", "null",
     ])
     func `a file that cannot be read is no history`(_ text: String) throws {
         try temporary { file in
             try Data(text.utf8).write(to: URL(filePath: file))
             #expect(chmod(file, 0o600) == 0)
             #expect(NodeHistory(file, startedAt: 5).starts == [5])
+        }
+    }
+
+    @Test func `times that cannot be are ignored`() throws {
+        try temporary { file in
+            for time in [Int64.min, -1, 1001, .max] {
+                let text = """
+                    {"version":1,"starts":[\(time),900],"intervals":[[\(time),1,1,1,1]],
+                     "routes":{"bisq/iOS":{"lastDelivery":\(time),"hours":[]}}}
+                    """
+                try Data(text.utf8).write(to: URL(filePath: file))
+                #expect(chmod(file, 0o600) == 0)
+                let read = NodeHistory(file, startedAt: 1000)
+                #expect(read.starts == [900, 1000] && read.routes["bisq/iOS"]?.lastDelivery == nil, "\(time)")
+            }
         }
     }
 

@@ -24,16 +24,25 @@ import Testing
     }
 
     @Test func `one lost connection says nothing, a second one does`() {
-        func verdict(_ disposition: Disposition, after earlier: RouteRecord.Probe.Verdict?) -> RouteRecord.Probe.Verdict
-        {
-            ProbeSchedule.verdict(
-                on: AttemptResult(Outcome(.retry), disposition: disposition, answer: "x"),
-                after: earlier.map { .init(time: Self.now, verdict: $0, answer: "x") })
+        func verdict(
+            _ disposition: Disposition, after earlier: RouteRecord.Probe.Verdict?, ago: Int64 = 60
+        ) -> RouteRecord.Probe.Verdict {
+            var record = RouteRecord()
+            record.probe = earlier.map { .init(time: Self.now - ago, verdict: $0, answer: "x") }
+            return ProbeSchedule.verdict(
+                on: AttemptResult(Outcome(.retry), disposition: disposition, answer: "x"), after: record, at: Self.now)
         }
         let lost = Disposition.unavailable(seconds: 30, minimum: 10)
         #expect(verdict(lost, after: nil) == .unclear && verdict(lost, after: .good) == .unclear)
         #expect(verdict(lost, after: .unclear) == .bad && verdict(lost, after: .bad) == .bad)
         #expect(verdict(.badToken, after: .bad) == .good && verdict(.misconfigured, after: .good) == .bad)
+        // What was hours ago, or before an answer, says nothing any more.
+        #expect(verdict(lost, after: .bad, ago: 3600) == .unclear)
+        var answered = RouteRecord()
+        answered.probe = .init(time: Self.now - 60, verdict: .bad, answer: "x")
+        answered.answered(isDelivered: false, at: Self.now - 30)
+        let result = AttemptResult(Outcome(.retry), disposition: lost, answer: "x")
+        #expect(ProbeSchedule.verdict(on: result, after: answered, at: Self.now) == .unclear)
         var record = RouteRecord()
         record.probe = .init(time: Self.now - 60, verdict: .unclear, answer: "timeout")
         #expect(ProbeSchedule.isDue(record, at: Self.now) && !ProbeSchedule.isDue(record, at: Self.now - 1))

@@ -35,7 +35,7 @@ private final class SampleNode: AdminServer.Source {
             if (0.5..<0.53).contains(part) { history.count(.gone, at: second) }
         }
         var snapshot = NodeSnapshot(
-            now: now + Int64(snapshots), version: "1.1.0", uptime: 1_234_567, notReady: notReady,
+            now: now + Int64(snapshots), version: "1.1.0", uptime: 41_000, notReady: notReady,
             connections: (tnp: 214, http: 38), circuits: 197, inFlight: 1000 + snapshots,
             spool: (envelopes: 12, bytes: 9_834), effort: (all: 0, unproven: 65_536), hour: history.hour(at: now),
             day: history.day(at: now),

@@ -44,12 +44,17 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
             }
             do throws(OnionFileError) {
                 try clients.authorize(pair.publicKey, as: name)
+                // After the sender: without one, the onion would be open.
+                do throws(OnionFileError) {
+                    try keys?.write(to: settings.serviceDirectory)
+                } catch {
+                    try? clients.revoke(name, opensToAll: true)
+                    throw error
+                }
             } catch {
                 if let output { _ = DirectoryOwner.asCaller { unlink(output) } }
                 throw error
             }
-            // After the sender: without one, the onion would be open.
-            try keys?.write(to: settings.serviceDirectory)
         }
         if let keys { Terminal.error("The onion is \(keys.address); tor publishes it when it starts with the node.") }
         if let output {

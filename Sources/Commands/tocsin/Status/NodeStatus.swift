@@ -63,6 +63,13 @@ struct NodeStatus: Decodable {
         let level: String
         let text: String
         let count: Int
+        let setUp: Bool
+    }
+
+    struct Gauge: Decodable {
+        let name: String
+        let used: Int
+        let of: Int?
     }
 
     let now: Int64
@@ -79,6 +86,7 @@ struct NodeStatus: Decodable {
     let refusals: [Refusal]
     let routes: [Route]
     let tor: Tor?
+    let machine: [Gauge]
     let alarms: [Alarm]
 
     /// How many alarms the text shows.
@@ -107,6 +115,8 @@ struct NodeStatus: Decodable {
         if let spool { lines.append("spool      \(spool.envelopes) stored, \(Format.bytes(spool.bytes))") }
         lines += ["last hour  \(Self.text(hour))", "last day   \(Self.text(day))"]
         let refused = refusals.filter { $0.lastHour > 0 }.map { "\($0.lastHour) × \($0.reason)" }
+        let used = machine.compactMap { gauge in gauge.of.map { "\(gauge.name) \(gauge.used * 100 / max(1, $0)) %" } }
+        if !used.isEmpty { lines.append("machine    \(used.joined(separator: "; "))") }
         if !refused.isEmpty { lines.append("refused    in the last hour: \(refused.joined(separator: "; "))") }
         return lines + [""] + routeLines + alarmLines
     }
@@ -139,6 +149,12 @@ struct NodeStatus: Decodable {
     }
 
     private var alarmLines: [String] {
+        let advice = alarms.filter(\.setUp).map { "  \($0.text)" }
+        return incidentLines + (advice.isEmpty ? [] : ["", "set-up:"] + advice)
+    }
+
+    private var incidentLines: [String] {
+        let alarms = alarms.filter { !$0.setUp }
         guard !alarms.isEmpty else { return [] }
         let shown = alarms.prefix(Self.shownAlarms).map { alarm in
             "\(Format.time(alarm.time))  \(alarm.level)\(alarm.count > 1 ? " (\(alarm.count) times)" : "")  \(alarm.text)"

@@ -10,7 +10,7 @@ struct StatusCommand: AsyncParsableCommand {
         commandName: "status", abstract: "Show what a running node does: the dashboard, on a terminal.",
         discussion: """
             Asks the node at listen.admin, which must be set. With --json, prints what /status.json answers; \
-            operations.md describes it.
+            json.md describes it.
 
             EXIT CODES
               0   the node is ready

@@ -15,9 +15,12 @@ final class HistoryKeeper: NodeComponent {
     private let restored: NodeHistory
     private var last = NodeTotals()
     private var saved: NodeHistory?
+    private var hasBegun = false
     private var nextSample: MonotonicTime
     private var nextSave: MonotonicTime
 
+    /// A seized disk does not tell more precisely when somebody was rung.
+    private static let precision: Int64 = 600
     private static let sampleInterval = Duration.seconds(60)
     private static let saveInterval = Duration.seconds(300)
 
@@ -74,14 +77,23 @@ final class HistoryKeeper: NodeComponent {
 
     private var current: NodeHistory {
         var history = restored
-        history.minutes = metrics.history.minutes.rows
-        history.intervals = metrics.history.intervals.rows
-        history.routes = hours.mapValues { NodeHistory.Route(hours: $0.rows) }
-        for (route, time) in metrics.lastDeliveries { history.routes[route, default: .init()].lastDelivery = time }
+        let now = UnixTime.now
+        history.intervals = metrics.history.intervals.rows(at: now)
+        history.routes = hours.mapValues { NodeHistory.Route(hours: $0.rows(at: now)) }
+        for (route, time) in metrics.lastDeliveries {
+            history.routes[route, default: .init()].lastDelivery = time - time % Self.precision
+        }
+        // What is known of a route that has not delivered for a day is gone.
+        history.routes = history.routes.filter { !$0.value.hours.isEmpty || $0.value.lastDelivery != nil }
         return history
     }
 
+    /// The node serves: what it does from now on is history.
+    func begin() { hasBegun = true }
+
     func close(isolation: isolated (any Actor)?) async {
+        // A rehearsal is no start.
+        guard hasBegun else { return }
         sample()
         let history = current
         queue.sync { try? history.write(to: file) }

@@ -15,7 +15,7 @@ final class RouteProbes: NodeComponent, AttemptReceiver {
     private let metrics: NodeMetrics
     private let log: EventLog
     private let started = MonotonicTime.now
-    private var inFlight: [UInt64: Route] = [:]
+    private var inFlight: [UInt64: (route: Route, provider: ObjectIdentifier)] = [:]
     private var lastNumber: UInt64 = 0
 
     init(_ providers: ProviderSet, _ configuration: Configuration, metrics: NodeMetrics, log: EventLog) {
@@ -30,7 +30,7 @@ final class RouteProbes: NodeComponent, AttemptReceiver {
     func secondPassed() {
         let now = UnixTime.now
         guard MonotonicTime.now - started >= ProbeSchedule.grace else { return }
-        let probed = Set(inFlight.values)
+        let probed = Set(inFlight.values.map(\.route))
         // One each second: a node has up to 250 routes.
         for (route, provider) in providers.providers
         where provider.upstreamKeys == nil && !probed.contains(route)
@@ -39,16 +39,22 @@ final class RouteProbes: NodeComponent, AttemptReceiver {
             let format = configuration.apps.first { $0.name == route.app }?.format
             guard let format, let envelope = try? ProbeEnvelope.make(route.magic, format: format) else { continue }
             lastNumber += 1
-            inFlight[lastNumber] = route
+            inFlight[lastNumber] = (route, ObjectIdentifier(provider))
             return provider.attempt(envelope, expiry: .nowOrNever, number: lastNumber, for: self)
         }
     }
 
     func attempted(_ number: UInt64, _ result: AttemptResult) {
-        guard let route = inFlight.removeValue(forKey: number) else { return }
-        let verdict = ProbeSchedule.verdict(on: result, after: metrics.record(of: route).probe)
-        metrics.probed(route, RouteRecord.Probe(time: UnixTime.now, verdict: verdict, answer: result.answer))
-        log.probed(route, result, verdict)
+        guard let (route, provider) = inFlight.removeValue(forKey: number),
+            // A reload has put another credential in its place, or none.
+            providers.providers[route].map(ObjectIdentifier.init) == provider
+        else { return }
+        let now = UnixTime.now
+        let before = metrics.record(of: route)
+        let verdict = ProbeSchedule.verdict(on: result, after: before, at: now)
+        metrics.probed(route, RouteRecord.Probe(time: now, verdict: verdict, answer: result.answer))
+        let isNews = before.probe?.verdict != verdict || before.probe?.answer != result.answer
+        log.probed(route, result, verdict, isNews: isNews)
     }
 }
 
@@ -59,13 +65,23 @@ enum ProbeSchedule {
     /// How many seconds an answer of the push service is recent.
     private static let interval: Int64 = 3600
 
-    /// What the answer to a probe says, after an earlier probe.
-    static func verdict(on result: AttemptResult, after earlier: RouteRecord.Probe?) -> RouteRecord.Probe.Verdict {
+    /// What the answer to a probe says.
+    /// - Parameter before: what the route has done before it.
+    static func verdict(
+        on result: AttemptResult, after before: RouteRecord, at now: Int64
+    ) -> RouteRecord.Probe.Verdict {
         switch result.disposition.failureSource {
         case .none, .deviceToken: .good
         case .nodeOperator, .developer: .bad
         // One lost connection says nothing.
-        case .provider: earlier == nil || earlier?.verdict == .good ? .unclear : .bad
+        case .provider:
+            if let probe = before.probe, probe.verdict != .good, probe.time > before.lastAnswer ?? .min,
+                now - probe.time <= 2 * pause(after: probe)
+            {
+                .bad
+            } else {
+                .unclear
+            }
         }
     }
 

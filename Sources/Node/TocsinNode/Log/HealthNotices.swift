@@ -6,12 +6,12 @@ import Time
 /// Decides when the log tells that the node's health has changed: a state that comes and goes is told once a minute.
 struct HealthNotices {
     private static let interval = Duration.seconds(60)
-    private var last: (summary: String, time: MonotonicTime)?
+    private var last: (notice: String, time: MonotonicTime)?
 
     /// The health to log now; `nil` if the log has told it already, or another one a moment ago.
     mutating func due(for health: Health, at now: MonotonicTime) -> Health? {
-        if let last, last.summary == health.summary || now - last.time < Self.interval { return nil }
-        last = (health.summary, now)
+        if let last, last.notice == health.notice || now - last.time < Self.interval { return nil }
+        last = (health.notice, now)
         return health
     }
 }

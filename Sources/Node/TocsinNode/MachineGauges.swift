@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AdminPort
+import Prometheus
+import Time
+
+/// What the node uses of the machine, read every ten seconds at most: counting descriptors takes a moment if there are many.
+struct MachineGauges {
+    private static let interval = Duration.seconds(10)
+    private var last: (gauges: [NodeSnapshot.Gauge], time: MonotonicTime)?
+
+    /// - Parameter state: the state directory.
+    mutating func gauges(of state: String, at now: MonotonicTime) -> [NodeSnapshot.Gauge] {
+        if let last, now - last.time < Self.interval { return last.gauges }
+        var gauges: [NodeSnapshot.Gauge] = []
+        if let memory = ProcessCollector.residentBytes {
+            // A limit of the unit or container is lower.
+            gauges.append(
+                NodeSnapshot.Gauge("memory, of the machine's", memory, of: ProcessCollector.memoryLimit, isBytes: true))
+        }
+        if let open = ProcessCollector.openFiles {
+            gauges.append(NodeSnapshot.Gauge("file descriptors", open, of: ProcessCollector.fileLimit, isBytes: false))
+        }
+        if let (free, size) = ProcessCollector.space(at: state) {
+            gauges.append(NodeSnapshot.Gauge("disk of the state directory", size - free, of: size, isBytes: true))
+        }
+        last = (gauges, now)
+        return gauges
+    }
+}

@@ -62,6 +62,12 @@ class Kind(IntEnum):
     """The phone no longer has this device token: forget the pairing."""
 
 
+_SUCCESSES = {
+    Kind.DELIVERED: "the push service has accepted it",
+    Kind.QUEUED: "the node keeps it until it is delivered",
+}
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of one submission. Times are in milliseconds."""
@@ -95,4 +101,6 @@ class Outcome:
         """The node's sentence, or else the meaning of the reason; an unknown reason is read by its hundred."""
         if self.text:
             return self.text
+        if self.reason == 0 and self.kind in _SUCCESSES:
+            return _SUCCESSES[self.kind]
         return REASONS.get(self.reason, _HUNDREDS.get(self.reason // 100, "unknown reason"))

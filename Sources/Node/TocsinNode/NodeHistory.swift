@@ -27,6 +27,8 @@ struct NodeHistory: Codable, Equatable {
     /// A node that restarts all the time is known by far fewer.
     private static let maximumStarts = 50
     private static let day: Int64 = 86_400
+    /// After how many seconds a start forgets when a route delivered last, which may be of an app that is gone.
+    private static let longest = 30 * day
     /// Every table full of the largest numbers.
     private static let maximumLength = 4 << 20
 
@@ -46,7 +48,9 @@ struct NodeHistory: Codable, Equatable {
         starts = (starts.filter { isPast($0) && now - $0 < Self.day } + [now]).suffix(Self.maximumStarts)
         if routes.count > Self.maximumRoutes { routes = [:] }
         routes = routes.mapValues { route in
-            Route(lastDelivery: route.lastDelivery.flatMap { isPast($0) ? $0 : nil }, hours: route.hours)
+            Route(
+                lastDelivery: route.lastDelivery.flatMap { isPast($0) && now - $0 < Self.longest ? $0 : nil },
+                hours: route.hours)
         }
     }
 

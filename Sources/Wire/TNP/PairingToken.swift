@@ -57,7 +57,10 @@ public struct PairingToken: Sendable, Redacted {
     /// Parses a pairing token.
     /// - Throws: ``FormatError`` if `text` is not a pairing token.
     public init(_ text: String) throws(FormatError) {
-        let parts = text.split(separator: "|", omittingEmptySubsequences: false)
+        // What a file or a terminal puts around it, as the clients in Java and Python do.
+        let text = text.drop(while: \.isWhitespace)
+        let end = text.lastIndex { !$0.isWhitespace }.map(text.index(after:)) ?? text.startIndex
+        let parts = text[..<end].split(separator: "|", omittingEmptySubsequences: false)
         guard parts.count == 4 || parts.count == 6 else {
             throw FormatError(
                 description:

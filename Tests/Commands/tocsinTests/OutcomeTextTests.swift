@@ -17,6 +17,12 @@ import Testing
         #expect(OutcomeText(.rejected(.ivReused, text: "no")).reason == "no (reason 208)")
     }
 
+    @Test func `a success needs no reason`() {
+        #expect(OutcomeText(.delivered()).reason == "the push service has accepted it")
+        #expect(OutcomeText(Outcome(.queued)).reason == "the node keeps it until it is delivered")
+        #expect(OutcomeText(Outcome(.gone)).reason == "no reason given")
+    }
+
     @Test func `the allowance is shown if it is used up or was insufficient`() {
         var outcome = Outcome.delivered()
         #expect(OutcomeText(outcome).allowance == nil)

@@ -85,6 +85,16 @@ import Testing
 }
 
 @Suite(.tags(.computing)) struct PairingTokenTests {
+    @Test func `what a file or a terminal puts around a pairing token is no part of it`() throws {
+        let token = "iOS|iPhone 15|\(String(repeating: "k", count: 32))|\(String(repeating: "0a", count: 32))"
+        for text in ["\(token)\n", " \(token)\r\n", "\t\(token) \n\n"] {
+            #expect(try PairingToken(text).deviceToken == PairingToken(token).deviceToken)
+        }
+        for text in ["", " ", "\n|||\n"] {
+            #expect(throws: PairingToken.FormatError.self) { try PairingToken(text) }
+        }
+    }
+
     private let key = "A4C595428CAA4C768F60AE7EBFF85852"
     private let apple = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
 

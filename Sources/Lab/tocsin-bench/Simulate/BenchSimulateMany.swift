@@ -189,7 +189,9 @@ struct SimulationProgram: Sendable {
     }
 
     func run(_ run: SimulationRun) throws -> Result {
-        let process = try MeasuredProcess([path] + run.arguments + ["--report"], directory: directory)
+        let errors = "\(directory)/errors-\(UUID().uuidString)"
+        defer { unlink(errors) }
+        let process = try MeasuredProcess([path] + run.arguments + ["--report"], directory: directory, errors: errors)
         let result = process.wait()
         let lines = result.output.split(separator: "\n").map(String.init)
         let line = lines.first { $0.hasPrefix("seed ") } ?? "seed \(run.seed): no result"
@@ -198,13 +200,18 @@ struct SimulationProgram: Sendable {
         guard let report, report.count == 4, let faults = Int(report[1]), let days = Double(report[2]) else {
             let reason =
                 switch result.status & 0x7F {
-                case 0: "it ended with exit code \(result.status >> 8)"
+                case 0: "it ended with exit code \(result.status >> 8): \(Self.lastLine(of: errors))"
                 case SIGALRM: "a step blocks: no progress in \(BenchSimulate.maximumStep) s"
                 case let signal: "it crashed (signal \(signal))"
                 }
             return Result(line: line, failure: Failure(description: reason, faults: 1_000, days: run.days))
         }
         return Result(line: line, failure: Failure(description: String(report[3]), faults: faults, days: days))
+    }
+
+    private static func lastLine(of file: String) -> String {
+        let text = FileManager.default.contents(atPath: file).map { String(decoding: $0, as: UTF8.self) } ?? ""
+        return text.split(separator: "\n").last.map(String.init) ?? "no error is told"
     }
 }
 

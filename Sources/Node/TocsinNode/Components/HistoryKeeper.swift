@@ -83,7 +83,6 @@ final class HistoryKeeper: NodeComponent {
         for (route, time) in metrics.lastDeliveries {
             history.routes[route, default: .init()].lastDelivery = time - time % Self.precision
         }
-        // What is known of a route that has not delivered for a day is gone.
         history.routes = history.routes.filter { !$0.value.hours.isEmpty || $0.value.lastDelivery != nil }
         return history
     }

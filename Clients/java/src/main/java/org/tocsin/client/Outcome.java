@@ -126,6 +126,12 @@ public record Outcome(
      */
     public String description() {
         return text.filter(sentence -> !sentence.isEmpty())
-                .orElseGet(() -> REASONS.getOrDefault(reason, HUNDREDS.getOrDefault(reason / 100, "unknown reason")));
+                .orElseGet(() -> reason != 0
+                        ? REASONS.getOrDefault(reason, HUNDREDS.getOrDefault(reason / 100, "unknown reason"))
+                        : switch (kind) {
+                            case DELIVERED -> "the push service has accepted it";
+                            case QUEUED -> "the node keeps it until it is delivered";
+                            case REJECTED, RETRY, GONE -> REASONS.get(0);
+                        });
     }
 }

@@ -401,7 +401,7 @@ class ClientTest {
                     .start();
             String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             assertEquals(0, process.waitFor(), output);
-            assertEquals("DELIVERED: no reason given\n", output);
+            assertEquals("DELIVERED: the push service has accepted it\n", output);
         }
     }
 }

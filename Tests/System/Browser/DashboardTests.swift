@@ -263,16 +263,23 @@ private final class SampleNode: AdminServer.Source {
                     readers.append(try await EventReader(to: bed.server, on: domain.loop))
                     #expect(await eventually { readers[count - 1].events >= 1 })
                 }
-                let late = try await EventReader(to: bed.server, on: domain.loop)
-                #expect(await eventually { late.text.contains("close one of them.\n") })
-                #expect(late.text.hasPrefix("HTTP/1.1 503 "))
-                readers[3].stream.close()
-                for _ in 0..<6000 where readers.count == AdminServer.maximumStreams {
+                // A reader that a busy machine holds up is closed, and leaves its place to another one.
+                var late: EventReader?
+                for _ in 0..<100 where late == nil {
+                    let next = try await EventReader(to: bed.server, on: domain.loop)
+                    #expect(await eventually { !next.text.isEmpty })
+                    if next.text.hasPrefix("HTTP/1.1 503 ") { late = next } else { readers.append(next) }
+                }
+                let refused = try #require(late)
+                #expect(await eventually { refused.text.contains("close one of them.\n") })
+                let open = readers.count
+                try #require(readers.last).stream.close()
+                for _ in 0..<6000 where readers.count == open {
                     let next = try await EventReader(to: bed.server, on: domain.loop)
                     #expect(await eventually { !next.text.isEmpty })
                     if next.text.hasPrefix("HTTP/1.1 200 ") { readers.append(next) }
                 }
-                #expect(readers.count == AdminServer.maximumStreams + 1)
+                #expect(readers.count == open + 1)
             }
         }
     }

@@ -26,9 +26,6 @@ package struct Concern: Sendable, Equatable {
     /// `nil` if there is nothing to do.
     package let section: Section?
 
-    /// Whether it says that nobody can reach the onion.
-    var isAboutOnion: Bool { title.hasPrefix("the onion cannot be reached") }
-
     /// - Parameter text: a sentence that says what the title says, and more.
     package init(_ title: String, text: String, see section: Section?) {
         self.title = title

@@ -83,7 +83,9 @@ package struct Health: Equatable {
                     "surge of token refusals on \(route.name)", "check the environment and the topic",
                     see: .tokenRefusalSurge))
         }
-        if let tor = snapshot.tor, !tor.isPublished, !snapshot.notReady.contains(where: \.isAboutOnion) {
+        if let tor = snapshot.tor, !tor.isPublished,
+            !snapshot.notReady.contains(where: { $0.section == .onionNotPublished })
+        {
             warnings.append(Concern("the onion service is not published", see: .onionNotPublished))
         }
         if let cluster = snapshot.cluster { warnings += Self.warnings(of: cluster) }

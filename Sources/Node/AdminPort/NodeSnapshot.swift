@@ -20,8 +20,8 @@ package struct NodeSnapshot: Sendable {
         package var app = ""
         /// Routes with the same text share a credential.
         package var credential = ""
-        /// Whether senders name the server. Anybody can shut all servers in use, by naming his own: the breaker then says
-        /// nothing about the route.
+        /// Whether senders name the server. A sender can open the circuit breaker with a server of his own, so the breaker
+        /// says nothing about the route.
         package var hasLanePerServer = false
         /// Whether many nodes never need the route: a development environment.
         package var isOptional = false

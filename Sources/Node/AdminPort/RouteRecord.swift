@@ -165,7 +165,7 @@ struct RouteConditions {
     }
 
     /// Why each route does not work that should.
-    /// - Parameter apps: of which nothing is told.
+    /// - Parameter apps: the apps whose routes are left out.
     func causes(except apps: [String]) -> [Concern] {
         routes.filter { !apps.contains($0.state.app) }.compactMap { route, condition in
             switch condition {

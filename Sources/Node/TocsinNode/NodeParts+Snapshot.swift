@@ -19,9 +19,8 @@ extension NodeParts: AdminServer.Source {
     var isAlive: Bool { !isStopping }
 
     /// What ``AdminPort/Health`` needs of a snapshot.
-    private var essentials: NodeSnapshot {
+    private func essentials(_ statistics: DispatchStatistics) -> NodeSnapshot {
         let now = UnixTime.now
-        let statistics = dispatch.statistics
         var snapshot = NodeSnapshot(now: now)
         snapshot.routes = statistics.lanes.map(state)
         snapshot.notReady = reasonsNotReady(statistics, snapshot.routes, at: now)
@@ -39,11 +38,11 @@ extension NodeParts: AdminServer.Source {
     }
 
     /// How the node is.
-    var health: Health { Health(essentials) }
+    var health: Health { Health(essentials(dispatch.statistics)) }
 
     func snapshot() -> NodeSnapshot {
         let statistics = dispatch.statistics
-        var snapshot = essentials
+        var snapshot = essentials(statistics)
         snapshot.name = configuration.name
         snapshot.version = Version.current
         snapshot.uptime = (MonotonicTime.now - started).components.seconds
@@ -93,7 +92,7 @@ extension NodeParts: AdminServer.Source {
         if let status = onions.status, !status.isReachable {
             reasons.append(
                 status.problem.map { Concern("the onion cannot be reached", "\($0)", see: .onionNotPublished) }
-                    ?? Concern("the onion cannot be reached yet"))
+                    ?? Concern("the onion cannot be reached yet", see: .onionNotPublished))
         }
         return reasons
     }

@@ -12,8 +12,11 @@ package enum AppleKeyName {
         return isIdentifier(id) ? String(id) : nil
     }
 
+    /// The length of a key id and of a team id, in characters.
+    static let length = 10
+
     /// Whether a text has the form of a key id or team id: 10 letters and digits.
     package static func isIdentifier(_ text: some StringProtocol) -> Bool {
-        text.count == 10 && text.allSatisfy(\.isASCIILetterOrDigit)
+        text.count == length && text.allSatisfy(\.isASCIILetterOrDigit)
     }
 }

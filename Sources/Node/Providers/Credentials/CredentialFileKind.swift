@@ -135,8 +135,9 @@ package enum CredentialFileUse {
             do {
                 switch self {
                 case .appleKey:
-                    let placeholder = String(repeating: "A", count: 10)
-                    _ = try AppleKey(pem: bytes, keyID: placeholder, teamID: placeholder)
+                    // Only the key is looked at; the ids are asked for later.
+                    let id = String(repeating: "A", count: AppleKeyName.length)
+                    _ = try AppleKey(pem: bytes, keyID: id, teamID: id)
                 case .appleCertificate:
                     var none: [UInt8] = []
                     _ = try PKCS12.open(bytes, password: SecretBytes(moving: &none))

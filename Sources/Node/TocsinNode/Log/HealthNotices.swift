@@ -3,7 +3,7 @@
 import AdminPort
 import Time
 
-/// Decides when the log tells that the node's health has changed: a state that comes and goes is told once a minute.
+/// Decides when the node logs a change of its health: at most once a minute, for a state that comes and goes.
 struct HealthNotices {
     private static let interval = Duration.seconds(60)
     private var last: (notice: String, time: MonotonicTime)?

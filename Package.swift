@@ -58,7 +58,6 @@ let package = Package(
     targets: [
         // System C libraries, one module each.
         .systemLibrary(name: "CLibevent", pkgConfig: "libevent_pthreads", providers: [.apt(["libevent-dev"])]),
-        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
@@ -69,6 +68,8 @@ let package = Package(
         // Settings of the allocator, which C alone can define.
         .target(name: "CAllocator"),
         .target(name: "CClock"),
+        // OpenSSL (libssl-dev), which must be told before it starts that it is not to clean up at exit.
+        .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // What a program that simulates a world has in place of CClock and of Swift's executor.
         .target(name: "CWorld"),
         // llhttp, which Debian has as sources only (node-llhttp).

@@ -19,10 +19,10 @@ import Testing
         try Data(program.utf8).write(to: file)
         let products = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
         let modules = products.appending(path: "Modules")
-        // The package manager makes the map of a module with C sources.
+        // The package manager makes the maps of modules with C sources.
         let maps =
-            (["CLibevent", "COpenSSL", "CSodium"].map { Repository.file("Sources/C/\($0)/module.modulemap") }
-            + [products.appending(path: "CClock.build/module.modulemap")])
+            (["CLibevent", "CSodium"].map { Repository.file("Sources/C/\($0)/module.modulemap") }
+            + ["CClock", "COpenSSL"].map { products.appending(path: "\($0).build/module.modulemap") })
             .flatMap { ["-Xcc", "-fmodule-map-file=\($0.path())"] }
         let result = try await ChildProcess.output(
             of: "swiftc",

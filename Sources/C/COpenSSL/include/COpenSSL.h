@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include <stdlib.h>
 
 #include <openssl/bio.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Console
+import Cryptography
 import EventLoop
 import Tor
 

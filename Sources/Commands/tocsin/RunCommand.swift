@@ -3,6 +3,7 @@
 import ArgumentParser
 import Confinement
 import Console
+import Cryptography
 import EventLoop
 import Logging
 import NodeConfiguration

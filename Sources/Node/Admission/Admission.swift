@@ -95,6 +95,11 @@ package struct Admission: ~Copyable {
     /// The puzzle that every TNP submission must solve.
     package func puzzle(at now: MonotonicTime) -> Puzzle { seeds.puzzle(effort: effort.effort, at: now) }
 
+    /// The puzzle that a REGISTER must solve.
+    package func registrationPuzzle(at now: MonotonicTime) -> Puzzle {
+        seeds.puzzle(effort: efforts.unproven, at: now)
+    }
+
     /// The efforts required for every TNP submission and for unproven device tokens; 0 if no proof is required.
     package var efforts: (all: UInt32, unproven: UInt32) {
         (effort.effort, max(effort.effort, unprovenEffort.effort))

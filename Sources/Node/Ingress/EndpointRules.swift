@@ -44,7 +44,8 @@ package struct EndpointRules {
             circuitIDs: configuration.listen.circuitIDs, http: httpLimits,
             answerTimeout: .seconds(limits.httpAnswerTimeout),
             shutdownAnswerTimeout: .seconds(limits.shutdownTimeout) * 3 / 4,
-            keepsHandles: configuration.handles != nil)
+            keepsHandles: configuration.handles != nil, handleOrigins: configuration.handles?.origins ?? [],
+            control: limits.control)
         resolver = AppResolver(configuration.apps)
     }
 

@@ -36,13 +36,14 @@ package struct KnownSites: Equatable {
     /// - Parameters:
     ///   - credential: what follows `/s/` in its path; `nil` without such a path.
     ///   - circuit: the circuit of its connection.
-    package func request(with credential: Bytes?, on circuit: CircuitID?) -> Request {
+    ///   - right: what a site needs to be allowed to do.
+    package func request(with credential: Bytes?, on circuit: CircuitID?, right: Site.Right) -> Request {
         guard let credential else {
             // Behind a proxy that shares connections, others must not use the site's rate.
             return mode == .required || circuit?.site != nil ? .refused : .ordinary
         }
         guard mode != .off, let site = sites.first(where: { $0.isProved(byPath: credential) }),
-            site.rights.contains(.send)
+            site.rights.contains(right)
         else { return .refused }
         return .of(site)
     }

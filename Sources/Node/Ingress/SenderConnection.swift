@@ -90,10 +90,16 @@ package protocol SenderHost: AnyObject {
         _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
     ) throws(ProtocolError) -> Site?
     /// The outcome of a request over HTTP that may not be delivered; `nil` if it may.
-    /// - Parameter credential: what follows `/s/` in its path. The connection then counts as the site's.
-    func refusal(of connection: any SenderConnection, site credential: Bytes?) -> Outcome?
+    /// - Parameters:
+    ///   - credential: what follows `/s/` in its path. The connection then counts as the site's.
+    ///   - right: what a site needs to be allowed to do.
+    func refusal(of connection: any SenderConnection, site credential: Bytes?, right: Site.Right) -> Outcome?
     /// The WELCOME for a TNP connection under these rules.
     func welcome(under rules: IngressSession.Rules) -> Welcome
+    /// The onions that a sender's signature may name.
+    var signedOnions: [SignedOnion] { get }
+    /// The puzzle that a REGISTER must solve at this moment.
+    var registrationPuzzle: Puzzle { get }
     /// Memory for the TNP connections.
     var scratch: IngressScratch { get }
     /// Finds the app of an HTTP request.

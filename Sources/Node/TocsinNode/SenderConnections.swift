@@ -110,8 +110,8 @@ final class SenderConnections: SenderHost {
         return site
     }
 
-    func refusal(of connection: any SenderConnection, site credential: Bytes?) -> Outcome? {
-        switch rules.sites.request(with: credential, on: connection.circuit) {
+    func refusal(of connection: any SenderConnection, site credential: Bytes?, right: Site.Right) -> Outcome? {
+        switch rules.sites.request(with: credential, on: connection.circuit, right: right) {
         case .refused: return Rejection(.notASite).outcome
         case .ordinary: return nil
         case .of(let site):
@@ -156,6 +156,10 @@ final class SenderConnections: SenderHost {
     }
 
     var appResolver: AppResolver { rules.resolver }
+
+    var signedOnions: [SignedOnion] { rules.tnp.signedOnions }
+
+    var registrationPuzzle: Puzzle { intake.shared.admission.registrationPuzzle(at: .now) }
 
     func responded(_ status: Int) { metrics.responded(status) }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Glibc
 
 /// Why the files of an onion service cannot be used, and what to do. Contains no key material.

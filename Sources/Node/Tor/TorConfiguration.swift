@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 
 /// The torrc of the node's own tor: its onion services, and no other service reachable over the network.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// An event from tor's control port that the node uses (control-spec, "Asynchronous events").
 package enum TorEvent: Equatable, Sendable {
     /// Bootstrap progress in percent, 0–100.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// The status of the node's tor.
 package struct TorStatus: Equatable, Sendable {
     /// A phase of the process.

@@ -121,16 +121,22 @@ public struct HandleRequest: Sendable, Redacted {
     }
 
     func encode(into output: inout [UInt8]) {
-        output.appendFrame(action.frameType) { output in
-            output.append(bigEndian: request)
-            // The proof stands between the signed fields 0x0A and 0x20.
-            let split =
-                proof == nil ? signedFields.count : Self.offset(afterFieldsBelow: Tag.proof.rawValue, in: signedFields)
-            output += signedFields[..<split]
-            if let proof { output.appendField(Tag.proof, proof.encoded) }
-            output += signedFields[split...]
-            output.appendField(Tag.signature, signature)
+        output.appendFrame(action.frameType) {
+            $0.append(bigEndian: request)
+            $0 += fields
         }
+    }
+
+    /// All fields, as on the wire: the body of the request over HTTP.
+    package var fields: [UInt8] {
+        // The proof stands between the signed fields 0x0A and 0x20.
+        let split =
+            proof == nil ? signedFields.count : Self.offset(afterFieldsBelow: Tag.proof.rawValue, in: signedFields)
+        var output = Array(signedFields[..<split])
+        if let proof { output.appendField(Tag.proof, proof.encoded) }
+        output += signedFields[split...]
+        output.appendField(Tag.signature, signature)
+        return output
     }
 
     private static func offset(afterFieldsBelow tag: UInt8, in fields: [UInt8]) -> Int {
@@ -139,6 +145,16 @@ public struct HandleRequest: Sendable, Redacted {
             position += 3 + (Int(fields[position + 1]) << 8 | Int(fields[position + 2]))
         }
         return position
+    }
+}
+
+extension HandleRequest {
+    /// The handle that a ROTATE or FORGET names; `nil` for a REGISTER.
+    package var handle: Handle? {
+        switch action {
+        case .register: nil
+        case .rotate(let handle, _), .forget(let handle): handle
+        }
     }
 }
 
@@ -171,10 +187,29 @@ public struct HandleRequestFields: Sendable, Redacted {
     private var signedFields: [UInt8] = []
     private var hasUnknownField = false
 
+    /// Reads the payload of a frame.
     init(_ type: FrameType, payload: Bytes) throws(ProtocolError) {
-        self.type = type
         var reader = ByteReader(payload, of: "a request about a handle")
-        request = try reader.number()
+        let request: UInt32 = try reader.number()
+        try self.init(type, request: request, reader)
+    }
+
+    /// Reads the body of a request over HTTP, which has the fields only.
+    /// - Parameters:
+    ///   - type: the frame in which the same fields would come over TNP.
+    ///   - request: a number, unique among the connection's requests.
+    /// - Throws: ``Rejection`` if the body is no sequence of fields.
+    package init(_ type: FrameType, request: UInt32, body: Bytes) throws(Rejection) {
+        do {
+            try self.init(type, request: request, ByteReader(body, of: "a request about a handle"))
+        } catch {
+            throw Rejection(.malformed, error.text)
+        }
+    }
+
+    private init(_ type: FrameType, request: UInt32, _ reader: ByteReader) throws(ProtocolError) {
+        self.type = type
+        self.request = request
         var fields = FieldReader(reader)
         while let (tag, value) = try fields.next() {
             let known = Tag(rawValue: tag)

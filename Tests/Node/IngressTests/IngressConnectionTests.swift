@@ -19,6 +19,8 @@ private final class Host: SenderHost {
     var ended = 0
     let scratch = IngressScratch()
     var appResolver: AppResolver { preconditionFailure("for HTTP only") }
+    var signedOnions: [SignedOnion] { preconditionFailure("for HTTP only") }
+    var registrationPuzzle: Puzzle { preconditionFailure("for HTTP only") }
 
     init(on loop: EventLoop) throws {
         let rules = IngressSession.Rules(
@@ -49,7 +51,7 @@ private final class Host: SenderHost {
     func identify(_ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]) -> Site? {
         nil
     }
-    func refusal(of connection: any SenderConnection, site credential: Bytes?) -> Outcome? { nil }
+    func refusal(of connection: any SenderConnection, site credential: Bytes?, right: Site.Right) -> Outcome? { nil }
     func responded(_ status: Int) {}
     func identified(_ connection: any SenderConnection) {}
     func deliver(_ submission: SubmissionByHandle, for connection: any SenderConnection) {}

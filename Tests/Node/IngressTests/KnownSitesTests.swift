@@ -43,19 +43,20 @@ import Testing
         #expect(known.site(provedBy: stranger, seed: seed, onions: onions) == nil)
     }
 
-    @Test func `a request belongs to the site of its path, which must have the right to send`() throws {
+    @Test func `a request belongs to the site of its path, which must have the right`() throws {
         let known = try known()
         let (stranger, desk) = (CircuitID.tor(1), CircuitID.site(known.sites[0].number))
-        #expect(known.request(with: Array("a.secret".utf8)[...], on: stranger) == .of(known.sites[0]))
-        #expect(known.request(with: Array("a.secret".utf8)[...], on: desk) == .of(known.sites[0]))
+        #expect(known.request(with: Array("a.secret".utf8)[...], on: stranger, right: .send) == .of(known.sites[0]))
+        #expect(known.request(with: Array("a.secret".utf8)[...], on: desk, right: .send) == .of(known.sites[0]))
         for wrong in ["b.secret", "a.Secret", "c.secret", "a", ""] {
-            #expect(known.request(with: Array(wrong.utf8)[...], on: stranger) == .refused)
+            #expect(known.request(with: Array(wrong.utf8)[...], on: stranger, right: .send) == .refused)
         }
-        #expect(known.request(with: nil, on: stranger) == .ordinary)
-        #expect(known.request(with: nil, on: desk) == .refused)
-        #expect(try self.known(.required).request(with: nil, on: stranger) == .refused)
-        #expect(try self.known(.off).request(with: nil, on: stranger) == .ordinary)
-        #expect(try self.known(.off).request(with: Array("a.secret".utf8)[...], on: stranger) == .refused)
+        #expect(known.request(with: Array("b.secret".utf8)[...], on: stranger, right: .register) == .of(known.sites[1]))
+        #expect(known.request(with: nil, on: stranger, right: .send) == .ordinary)
+        #expect(known.request(with: nil, on: desk, right: .send) == .refused)
+        #expect(try self.known(.required).request(with: nil, on: stranger, right: .send) == .refused)
+        #expect(try self.known(.off).request(with: nil, on: stranger, right: .send) == .ordinary)
+        #expect(try self.known(.off).request(with: Array("a.secret".utf8)[...], on: stranger, right: .send) == .refused)
     }
 
     @Test func `sites that were removed or altered have changed`() throws {

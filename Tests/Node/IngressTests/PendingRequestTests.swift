@@ -13,7 +13,7 @@ import Testing
     private let start = MonotonicTime(nanoseconds: 1_000_000_000)
 
     private func pending(_ patience: Duration = .seconds(20)) -> PendingRequest {
-        PendingRequest(number: 1, dialect: .relay, deadline: start + patience)
+        PendingRequest(1, .relay, deadline: start + patience)
     }
 
     @Test func `a final outcome is the response`() {

@@ -542,9 +542,9 @@ extension SenderSessionTests {
     }
 
     @Test func `a site authenticates after WELCOME, and then submits without a proof`() throws {
-        let label = "scmktiysndngpnirusmgs2e6gfjbsy2f3t62vsuuygk6f7kspivblyid"
-        let publicKey = try #require(Base32.decode(Array(label.utf8))).prefix(32)
-        let onion = try #require(SignedOnion(publicKey: publicKey))
+        let address = try #require(OnionAddress(publicKey: [UInt8](repeating: 5, count: 32)))
+        let label = address.label
+        let onion = try #require(SignedOnion(publicKey: address.publicKey))
         for (node, expected) in [
             (Endpoint.tcp(host: "\(label).onion", port: 7077), onion),
             (.tcp(host: "www.\(label.uppercased()).Onion", port: 7077), onion),

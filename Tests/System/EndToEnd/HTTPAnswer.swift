@@ -35,7 +35,7 @@ struct HTTPAnswer: Sendable {
             }
             rest = rest[end.upperBound...]
             var length = 0
-            if status >= 200 {
+            if status >= 200, status != 204 {
                 length = try #require(Int(headers["content-length"] ?? ""), "an answer without a length")
                 if toHEAD { length = 0 }
             }

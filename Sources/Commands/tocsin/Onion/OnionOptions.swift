@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Console
+import Cryptography
 import EventLoop
 import Glibc
 import NodeConfiguration

@@ -14,6 +14,8 @@ struct APIRequest: Redacted {
         /// `POST /v1/apns/device/…` and `/v1/fcm/device/…`: Bisq 2 and bisqremote. `nil` for a phone whose platform the
         /// sender does not know: `POST /v1/handle/…`, or a handle in the place of the device token.
         case device(Magic?)
+        /// `/v1/handles`: the phone's own requests, if need be from a browser's page of this origin.
+        case handles(origin: String?)
     }
 
     /// The phone that the request is for.
@@ -53,6 +55,8 @@ struct APIRoute: Redacted {
     }
 
     let dialect: APIRequest.Dialect
+    /// What a phone asks about a handle; `nil` if a sender requests a notification.
+    let handleCall: HandleCall?
     /// What the site has put into the path: its name and secret; `nil` for any other sender.
     let site: Bytes?
     private let request: HTTPRequest
@@ -75,6 +79,12 @@ struct APIRoute: Redacted {
             while path.starts(with: "//".utf8) { path.removeFirst() }
         } else {
             site = nil
+        }
+        handleCall = try HandleCall(request, path: path)
+        if let handleCall {
+            dialect = .handles(origin: handleCall.origin)
+            address = nil
+            return
         }
         let allowed: String
         if path.elementsEqual("/relay".utf8) {
@@ -106,7 +116,7 @@ struct APIRoute: Redacted {
         return nil
     }
 
-    /// The requested notification.
+    /// The requested notification, if ``handleCall`` is `nil`.
     /// - Throws: `Rejection` with a text that names the parameter at fault.
     func apiRequest() throws(Rejection) -> APIRequest {
         switch dialect {
@@ -124,6 +134,7 @@ struct APIRoute: Redacted {
                 throw Rejection(.malformed, "a handle is \(2 * Handle.length) hexadecimal digits")
             }
             return try DevicePush.parse(body: request.body, for: phone)
+        case .handles: throw Rejection(.malformed, "a request about a handle carries no notification")
         }
     }
 }

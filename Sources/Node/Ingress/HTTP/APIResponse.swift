@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import HTTP1
 import Providers
 import TNP
@@ -16,7 +17,36 @@ enum APIResponse {
             json(200, "{\"wasAccepted\":true,\"isUnregistered\":false}")
         case (_, .relay): error(status(of: outcome, dialect), text(of: outcome), outcome)
         case (_, .device(let magic)): refusal(outcome, magic)
+        case (_, .handles(let origin)): handleRefusal(outcome, origin)
         }
+    }
+
+    /// The response to the owner of a handle whose request was accepted.
+    static func registered(_ handle: Handle, for origin: String?) -> HTTPResponse {
+        json(200, "{\"handle\":\"\(Hex.encode(handle.bytes))\"}", headers: allowing(origin))
+    }
+
+    private static func handleRefusal(_ outcome: Outcome, _ origin: String?) -> HTTPResponse {
+        let status = status(of: outcome, .handles(origin: origin))
+        return json(
+            status,
+            "{\"outcome\":\"\(outcome.kind.name.uppercased())\",\"reason\":\(outcome.reason.rawValue),"
+                + "\"retryAfterMillis\":\(outcome.retryAfter),\"text\":\"\(JSONText.escaped(text(of: outcome)))\"}",
+            headers: retryAfter(status, outcome.retryAfter) + allowing(origin))
+    }
+
+    /// The answer to a browser that asks whether a page of an allowed origin may send requests about handles.
+    static func preflight(for origin: String?) -> HTTPResponse {
+        let fields = [
+            ("access-control-allow-methods", "GET, POST, PUT, DELETE"),
+            ("access-control-allow-headers", "content-type"), ("access-control-max-age", "7200"),
+        ]
+        return HTTPResponse(status: 204, headers: allowing(origin) + fields)
+    }
+
+    /// The fields that let a browser show the response to a page of this origin (Fetch Standard, "HTTP responses").
+    static func allowing(_ origin: String?) -> [(String, String)] {
+        origin.map { [("access-control-allow-origin", $0), ("vary", "origin")] } ?? []
     }
 
     /// An error response.
@@ -68,7 +98,8 @@ enum APIResponse {
         switch (outcome.kind, outcome.reason) {
         case (.delivered, _), (.queued, _): 200
         case (.rejected, .tooLarge) where dialect == .relay: 413
-        case (.gone, _), (.rejected, _): 400
+        case (.gone, _): if case .handles = dialect { 410 } else { 400 }
+        case (.rejected, _): 400
         case (.retry, .deviceTokenOverRate), (.retry, .connectionOverRate), (.retry, .tooManyUnproven),
             (.retry, .tooManyInFlight):
             429
@@ -104,7 +135,7 @@ enum APIResponse {
         return [("retry-after", "\(min(maximumRetryAfter, (UInt64(milliseconds) + 999) / 1000))")]
     }
 
-    private static func json(_ status: Int, _ body: String, headers: [(String, String)] = []) -> HTTPResponse {
+    static func json(_ status: Int, _ body: String, headers: [(String, String)] = []) -> HTTPResponse {
         HTTPResponse(status: status, headers: [("content-type", "application/json")] + headers, body: Array(body.utf8))
     }
 }

@@ -3,6 +3,7 @@
 import Admission
 import EventLoop
 import HTTP1
+import NodeConfiguration
 import TNP
 import Time
 
@@ -21,6 +22,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         var shutdownAnswerTimeout: Duration
         /// Whether the node keeps handles.
         var keepsHandles: Bool
+        /// The origins of pages that may make requests about handles.
+        var handleOrigins: [String]
+        /// The rate limit for requests about handles: to check a signature costs more than to refuse any other request.
+        var control: Rate
     }
 
     private var connection: HTTPConnection!
@@ -41,6 +46,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     package private(set) var isClosed = false
     package private(set) var hasSucceeded = false
     private var hasAnswered = false
+    /// The state of the rate limit ``Rules/control``.
+    private var control = Allowance()
     package let hasOwnPuzzle = false
 
     /// Serves `stream`.
@@ -89,13 +96,17 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             respond(Self.answer(to: error))
             return host.countViolations(self, 1)
         }
-        if let refusal = host.refusal(of: self, site: route.site) {
+        if let call = route.handleCall, !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
+            return respond(answer(withoutSender: call))
+        }
+        if let refusal = host.refusal(of: self, site: route.site, right: route.handleCall == nil ? .send : .register) {
             respond(APIResponse.response(to: route.dialect, refusal))
             // The site is not to blame for what others send on its connection.
             if refusal.kind == .rejected, circuit?.site == nil { host.countViolations(self, 1) }
             return
         }
         do throws(Rejection) {
+            if let call = route.handleCall { return try perform(call, in: route.dialect) }
             let apiRequest = try route.apiRequest()
             switch apiRequest.phone {
             case .device(let magic, let token):
@@ -114,11 +125,40 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         }
     }
 
+    /// Whether a request about a handle does not come from a browser's page, or from one that the operator trusts.
+    private func isAllowed(_ call: HandleCall) -> Bool { call.origin.map(rules.handleOrigins.contains) ?? true }
+
+    /// The answer to a request about a handle that asks nothing of the node, or that the node does not take.
+    private func answer(withoutSender call: HandleCall) -> HTTPResponse {
+        guard rules.keepsHandles else { return APIResponse.error(404, "this node keeps no handles (handles.enabled)") }
+        guard isAllowed(call) else {
+            return APIResponse.error(403, "the page's origin is not one of handles.origins")
+        }
+        return APIResponse.preflight(for: call.origin)
+    }
+
+    private func perform(_ call: HandleCall, in dialect: APIRequest.Dialect) throws(Rejection) {
+        if circuit?.site == nil {
+            let wait = control.wait(rules.control, now: .now)
+            guard wait == .zero else {
+                return respond(
+                    APIResponse.response(to: dialect, .retry(.connectionOverRate, after: wait.wireMilliseconds)))
+            }
+            control.take(rules.control, now: .now)
+        }
+        let onions = host.signedOnions
+        guard let request = try call.handleRequest(requests &+ 1, at: onions) else {
+            return respond(call.response(host.registrationPuzzle, onions: onions))
+        }
+        _ = expectAnswer(in: dialect)
+        host.perform(request, for: self)
+    }
+
     /// Starts to wait for an outcome.
     /// - Returns: the number of the request.
     private func expectAnswer(in dialect: APIRequest.Dialect) -> UInt32 {
         requests &+= 1
-        pending = PendingRequest(number: requests, dialect: dialect, deadline: .now + rules.answerTimeout)
+        pending = PendingRequest(requests, dialect, deadline: .now + rules.answerTimeout)
         startTimer(until: .now + rules.answerTimeout)
         return requests
     }
@@ -128,7 +168,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         case .notFound:
             APIResponse.error(
                 404,
-                "not found: this port serves GET /relay and POST /v1/apns/device/TOKEN, /v1/fcm/device/TOKEN and /v1/handle/HANDLE"
+                "not found: this port serves GET /relay, POST /v1/apns/device/TOKEN, /v1/fcm/device/TOKEN and /v1/handle/HANDLE, and /v1/handles"
             )
         case .methodNotAllowed(let allowed):
             APIResponse.error(405, "this path accepts \(allowed) only", headers: [("allow", allowed)])
@@ -159,8 +199,11 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
 
     package func parked(_ request: UInt32) { handle(request) { $0.parked() } }
 
-    /// Never called: HTTP has no request for the owner of a handle.
-    package func registered(_ request: UInt32, _ handle: Handle) {}
+    package func registered(_ request: UInt32, _ handle: Handle) {
+        guard let pending, pending.number == request, case .handles(let origin) = pending.dialect else { return }
+        self.pending = nil
+        respond(APIResponse.registered(handle, for: origin))
+    }
 
     /// Passes an event to the pending request and performs its action. Does nothing if the pending request has another
     /// number; `nil` matches any.

@@ -23,10 +23,21 @@ struct PendingRequest {
     let number: UInt32
     let dialect: APIRequest.Dialect
     /// The outcome reported at the deadline.
-    private(set) var fallback = Outcome.retry(
-        .providerUnreachable, after: 60_000, text: "the push service did not answer in time")
+    private(set) var fallback: Outcome
     /// The latest time of the response.
     private(set) var deadline: MonotonicTime
+
+    init(_ number: UInt32, _ dialect: APIRequest.Dialect, deadline: MonotonicTime) {
+        self.number = number
+        self.dialect = dialect
+        self.deadline = deadline
+        fallback =
+            if case .handles = dialect {
+                .retry(.nodeBusy, after: 5000, text: "the node could not save the handle in time")
+            } else {
+                .retry(.providerUnreachable, after: 60_000, text: "the push service did not answer in time")
+            }
+    }
 
     /// Handles the outcome of its submission.
     mutating func finished(_ outcome: Outcome, now: MonotonicTime) -> Action {

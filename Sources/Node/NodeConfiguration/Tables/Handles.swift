@@ -11,10 +11,13 @@ extension Configuration {
         package var maximum: Int
         /// Days without a delivered notification after which a handle is forgotten.
         package var forgetDays: Int
+        /// The origins of the pages that may register handles from a browser, as a browser sends them (RFC 6454 §6.2).
+        package var origins: [String]
 
-        package init(maximum: Int, forgetDays: Int) {
+        package init(maximum: Int, forgetDays: Int, origins: [String] = []) {
             self.maximum = maximum
             self.forgetDays = forgetDays
+            self.origins = origins
         }
 
         /// `nil` if the node keeps no handles.
@@ -29,7 +32,33 @@ extension Configuration {
             forgetDays = table.integer(
                 "forget_days", in: 7...3650, default: 180,
                 "Days without a delivered notification after which a handle is forgotten")
+            origins = table.attempt { try Self.origins(table) } ?? []
             guard keepsHandles else { return nil }
+        }
+
+        private static func origins(_ table: TableReader) throws -> [String] {
+            let origins =
+                try table.strings(
+                    "origins", expected: "an origin like \"https://example.org\"", isRequired: false,
+                    "Origins of web pages that may register handles from a browser through `listen.http`") ?? []
+            guard origins.allSatisfy(isOrigin) else {
+                throw table.problem(
+                    "origins",
+                    "must be what a browser sends as Origin: scheme and host in lower case, like \"https://example.org\" or \"http://localhost:8000\", without a path"
+                )
+            }
+            return origins
+        }
+
+        private static func isOrigin(_ text: String) -> Bool {
+            guard let prefix = ["https://", "http://"].first(where: text.hasPrefix) else { return false }
+            let host = text.dropFirst(prefix.count)
+            return !host.isEmpty && host.utf8.count <= 255
+                && host.utf8.allSatisfy { byte in
+                    let isLetter = (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+                    return isLetter || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                        || "-.:[]".utf8.contains(byte)
+                }
         }
     }
 }

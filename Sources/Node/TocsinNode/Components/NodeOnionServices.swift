@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AdminPort
+import Cryptography
 import EventLoop
 import Ingress
 import Logging

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Cryptography
-
 /// The address of a version 3 onion service: its public key, a checksum and the version in Base32, followed by `.onion`
 /// (rend-spec-v3, "Encoding onion addresses").
 package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
@@ -11,7 +9,6 @@ package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
     private static let version: UInt8 = 3
     private static let checksumLength = 2
     private static let suffix = ".onion"
-    private static let maximumHostnameLength = 128
     /// Number of characters before `.onion`.
     package static let labelLength = 56
 
@@ -35,21 +32,11 @@ package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
         guard bytes.dropFirst(publicKey.count).dropLast().elementsEqual(checksum) else { return nil }
     }
 
-    /// Reads the file `hostname` of a `HiddenServiceDir`, which tor writes when it starts; `nil` if there is none yet. The
-    /// file holds no secret.
-    /// - Throws: ``OnionFileError``.
-    package init?(hostnameIn directory: String) throws(OnionFileError) {
-        let file = "\(directory)/hostname"
-        let line: ArraySlice<UInt8>
-        do {
-            line = try OnionFile.readLine(file, atMost: Self.maximumHostnameLength)
-        } catch .missing {
-            return nil
-        }
-        guard let address = OnionAddress(String(decoding: line, as: UTF8.self)) else {
-            throw .malformed(file: file, problem: "it does not hold an onion address")
-        }
-        self = address
+    /// Parses a host name, which may be a subdomain of an onion address (`www.ADDRESS.onion`); `nil` if it is none.
+    package init?(host: some StringProtocol) {
+        let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+        guard labels.count > 1, "." + labels[labels.count - 1].lowercased() == Self.suffix else { return nil }
+        self.init(String(labels[labels.count - 2]))
     }
 
     private var checksum: ArraySlice<UInt8> {

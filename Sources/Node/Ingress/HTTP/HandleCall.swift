@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Cryptography
+import HTTP1
+import TNP
+
+/// A request of a phone to `/v1/handles…` (PROTOCOL §11, over HTTP).
+struct HandleCall: Redacted {
+    /// What the phone asks for.
+    enum Action: Equatable {
+        /// The puzzle of a REGISTER, and the onion that a signature names.
+        case challenge
+        case register
+        case rotate(Handle)
+        case forget(Handle)
+        /// A browser asks whether a page may make such requests (Fetch Standard, "CORS-preflight request").
+        case preflight
+    }
+
+    /// The longest body, in bytes.
+    static let maximumBody = 1024
+    private static let (path, challengePath) = ("/v1/handles", "/v1/handles/challenge")
+    private static let contentType = "application/octet-stream"
+
+    let action: Action
+    /// The site whose page makes the request; `nil` if it does not come from a browser's page.
+    let origin: String?
+    private let request: HTTPRequest
+
+    /// - Returns: `nil` if the path is not one of these.
+    /// - Throws: `APIRoute.NoRoute` if the path does not accept the method.
+    init?(_ request: HTTPRequest, path: Bytes) throws(APIRoute.NoRoute) {
+        self.request = request
+        origin = request.header("origin")
+        let actions: [String: Action]
+        if path.elementsEqual(Self.path.utf8) {
+            actions = ["POST": .register]
+        } else if path.elementsEqual(Self.challengePath.utf8) {
+            actions = ["GET": .challenge]
+        } else if path.starts(with: "\(Self.path)/".utf8) {
+            let digits = path.dropFirst(Self.path.utf8.count + 1)
+            guard let handle = Handle(text: String(decoding: digits, as: UTF8.self)) else { throw .notFound }
+            actions = ["PUT": .rotate(handle), "DELETE": .forget(handle)]
+        } else {
+            return nil
+        }
+        if request.method == "OPTIONS", origin != nil {
+            action = .preflight
+        } else if let action = actions[request.method] {
+            self.action = action
+        } else {
+            throw .methodNotAllowed(allowed: actions.keys.sorted(by: >).joined(separator: ", "))
+        }
+    }
+
+    /// What the owner of a handle asks of the node.
+    /// - Parameters:
+    ///   - number: the request's number on its connection.
+    ///   - onions: the onions that the signature may name.
+    /// - Returns: `nil` for requests without a signature.
+    /// - Throws: `Rejection` with the first rule that the request breaks.
+    func handleRequest(_ number: UInt32, at onions: [SignedOnion]) throws(Rejection) -> HandleRequest? {
+        let (type, named): (FrameType, Handle?)
+        switch action {
+        case .challenge, .preflight: return nil
+        case .register: (type, named) = (.register, nil)
+        case .rotate(let handle): (type, named) = (.rotate, handle)
+        case .forget(let handle): (type, named) = (.forget, handle)
+        }
+        guard request.header("content-type") == Self.contentType else {
+            throw Rejection(.malformed, "the body must be \(Self.contentType)")
+        }
+        guard request.body.count <= Self.maximumBody else {
+            throw Rejection(.malformed, "the body must be at most \(Self.maximumBody) bytes")
+        }
+        let asked = try HandleRequestFields(type, request: number, body: request.body[...]).checked(at: onions)
+        guard asked.handle == named else {
+            throw Rejection(.malformed, "the handle in the path is not the one in the body")
+        }
+        return asked
+    }
+
+    /// The answer to ``Action/challenge``.
+    /// - Parameter onions: those that the signature may name: the answer names the one that the phone asked for, else the
+    ///   first.
+    func response(_ puzzle: Puzzle, onions: [SignedOnion]) -> HTTPResponse {
+        let host = request.header("host").flatMap { OnionAddress(host: $0.prefix { $0 != ":" }) }
+        let named = host.flatMap { SignedOnion(publicKey: $0.publicKey) } ?? .none
+        guard let onion = onions.first(where: { $0 == named }) ?? onions.first else {
+            return APIResponse.response(
+                to: .handles(origin: origin),
+                .retry(.nodeBusy, after: 5000, text: "the node does not know the address of its onion yet"))
+        }
+        return APIResponse.json(
+            200,
+            "{\"seed\":\"\(Hex.encode(puzzle.seed))\",\"effort\":\(puzzle.effort),\"lifetime\":\(puzzle.lifetime),"
+                + "\"onion\":\"\(Hex.encode(onion.bytes))\"}",
+            headers: [("cache-control", "no-store")] + APIResponse.allowing(origin))
+    }
+}

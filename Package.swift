@@ -27,7 +27,7 @@ let floors: KeyValuePairs = [
     ],
     "Base": ["Time", "Tables", "Cryptography", "Store", "EventLoop"],
     "Wire": ["TNP", "HTTP1", "HTTP2", "Redis", "Prometheus"],
-    "Sending": ["Sender", "TocsinClient"],
+    "Sending": ["Sender", "TocsinClient", "TocsinPhone"],
     "Node": [
         "Settings", "Archive", "Providers", "Admission", "Handles", "Cluster", "Delivery", "Ingress", "KeyHolder",
         "Confinement",
@@ -43,10 +43,12 @@ let package = Package(
     products: [
         .library(name: "TNP", targets: ["TNP"]),
         .library(name: "TocsinClient", targets: ["TocsinClient", "TNP", "EventLoop"]),
+        .library(name: "TocsinPhone", targets: ["TocsinPhone"]),
         .executable(name: "tocsin", targets: ["tocsin"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.0.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.1.0"),
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
@@ -212,6 +214,14 @@ let package = Package(
             name: "Sender", dependencies: ["TNP", "EventLoop", "Cryptography", "Tables", "Time"], swiftSettings: ours),
         .target(
             name: "TocsinClient", dependencies: ["Sender", "TNP", "EventLoop", "Cryptography", "Time"],
+            swiftSettings: ours),
+        // For phones: nothing of Linux, and no system library.
+        .target(
+            name: "TocsinPhone",
+            dependencies: [
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ],
             swiftSettings: ours),
         .target(
             name: "StandIns",
@@ -384,6 +394,10 @@ let package = Package(
             ],
             swiftSettings: ours),
         .testTarget(
+            name: "TocsinPhoneTests",
+            dependencies: ["Cryptography", "TNP", "TestSupport", "TocsinClient", "TocsinPhone"],
+            swiftSettings: ours),
+        .testTarget(
             name: "TocsinNodeTests",
             dependencies: [
                 "Settings", "AdminPort",
@@ -410,7 +424,7 @@ let package = Package(
                 "TestSupport", "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics",
                 "EventLoop", "Ingress",
                 "NodeConfiguration", "Providers", "Redis", "StandIns", "Store", "TNP", "Time", "TocsinClient",
-                "TocsinNode",
+                "TocsinNode", "TocsinPhone",
                 "Confinement", "Tor", "World", "tocsin",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"), "tocsin-bench",

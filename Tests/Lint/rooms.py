@@ -6,6 +6,8 @@
 - A target imports only the modules that its row of the table in Docs/architecture.md lists, and every module has a row.
 - No target imports one of a higher floor: the floors are the folders of Sources.
 - No target of the product imports Foundation: it would add 31 MB of ICU data to the binary.
+- Only TocsinPhone depends on swift-crypto, and no target of the product on TocsinPhone: OpenSSL and libsodium are the
+  only cryptography in the node's process.
 - `public` occurs only in libraries that are products, in modules for types that these expose, and in generic tables.
 """
 
@@ -20,8 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = {"Glibc", "Dispatch", "Synchronization", "Foundation", "FoundationEssentials", "Testing"}
 # The folders of Sources, from the lowest to the highest.
 FLOORS = ["C", "Base", "Wire", "Sending", "Node", "Commands", "Lab"]
+# The library for phones, and what it has in the place of the system's libraries.
+PHONE, PHONE_ONLY = "TocsinPhone", {"Crypto", "CryptoExtras"}
 # Libraries that users link, and the modules whose types appear in their public declarations.
-PRODUCTS = {"TNP", "TocsinClient"}
+PRODUCTS = {"TNP", "TocsinClient", PHONE}
 EXPOSED = {"Cryptography", "EventLoop"}
 # Swift 6.3 specialises the generic types of another module only if they are public and inlinable.
 GENERIC = {"Tables"}
@@ -83,6 +87,8 @@ for name, directory, declared, kind in all_targets:
         for entry in sorted(declared):
             if entry.replace("-", "_") not in used:
                 problem("Package.swift", f"the target {name} declares {entry}, which none of its files imports")
+    if kind != "test" and declared & (PHONE_ONLY if name != PHONE else set()) | declared & {PHONE}:
+        problem("Package.swift", f"the target {name} depends on the phone's library or on swift-crypto")
     if directory.parent.parent == ROOT / "Sources":
         if "Foundation" in used:
             problem(used["Foundation"], "imports Foundation: use FoundationEssentials, which needs no ICU")

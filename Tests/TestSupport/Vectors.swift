@@ -168,6 +168,17 @@ package struct Vectors: Decodable {
         package let plaintext: String
         package let ciphertext: String
     }
+    /// The clear text of a notification, as Bisq 1's apps and apps of one's own read it.
+    package struct NotificationVector: Decodable {
+        package let name: String
+        package let type: String
+        package let title: String
+        package let message: String
+        package let tx_id: String
+        package let action_required: String
+        package let sent_date: Int64
+        package let text: String
+    }
     /// A submission that the node rejects with this reason.
     package struct RejectedVector: Decodable {
         package let name: String
@@ -204,6 +215,8 @@ package struct Vectors: Decodable {
     package let sealing: [SealingVector]
     /// Plaintexts encrypted for Web Push.
     package let web_push: [WebPushVector]
+    /// Clear texts of notifications.
+    package let notifications: [NotificationVector]
     /// Submissions that the node rejects.
     package let rejected: [RejectedVector]
     /// Frames that close a connection.

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from conftest import VECTORS
 from tocsin_client import Envelope, Format, Handle, HandleOwner, Magic, PairingToken, ProtocolError, Signature
-from tocsin_client import PairingError, RejectionError, web_push, wire
+from tocsin_client import BisqNotification, NotificationType, PairingError, RejectionError, Schema, web_push, wire
 from tocsin_client.envelope import Submission
 from tocsin_client.handle_request import HandleRequest
 from tocsin_client.puzzle import solve
@@ -256,6 +256,17 @@ def test_push_endpoints(vectors):
     for vector in vectors["messages"]:
         if vector.get("magic") == "web":
             web_push.check_endpoint(vector["device_token"])
+
+
+def test_notifications(vectors):
+    assert vectors["notifications"]
+    for vector in vectors["notifications"]:
+        notification = BisqNotification(
+            NotificationType(vector["type"]), vector["title"], vector["message"], vector["tx_id"], vector["sent_date"],
+            vector["action_required"],
+        )
+        for form in Format:
+            assert notification.encode(form, Schema.TOCSIN).decode() == vector["text"], vector["name"]
 
 
 def test_sealing(vectors):

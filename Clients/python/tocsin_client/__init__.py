@@ -23,7 +23,7 @@ from .errors import (
 )
 from .handle import Handle
 from .handle_request import HandleOwner, HandleOwnerError, HandleRefused
-from .notification import BisqNotification, NotificationType
+from .notification import BisqNotification, NotificationType, Schema
 from .options import Address, Progress
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
@@ -56,6 +56,7 @@ __all__ = [
     "ProxyUnreachable",
     "QueueFull",
     "RejectionError",
+    "Schema",
     "Signature",
     "SiteKey",
     "SiteKeyError",

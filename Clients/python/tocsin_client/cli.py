@@ -21,7 +21,7 @@ from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature
 from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, RejectionError, SubmissionError
 from .handle import PREFIX, Handle
 from .handle_request import HandleOwner, HandleOwnerError, HandleRefused
-from .notification import BisqNotification, NotificationType
+from .notification import BisqNotification, NotificationType, Schema
 from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, is_onion_label
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
@@ -95,6 +95,7 @@ def _parser() -> _Parser:
     send.add_argument("--title", default="", help="the title; @FILE reads it from a file, @- from standard input")
     send.add_argument("--message", default="", help="the message; @FILE and @- as for --title")
     send.add_argument("--trade-id", default="", help="the short id of the trade or offer")
+    send.add_argument("--action-required", default="", help="what the user has to do, for apps that show it")
     send.add_argument("--silent", action="store_true", help="send it without a sound")
     _delivery_options(send)
     send.set_defaults(run=_send)
@@ -220,6 +221,11 @@ def _delivery_options(parser: argparse.ArgumentParser) -> None:
         help="the format that the phone's app decrypts: pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: sealed "
         "if the key in the pairing token is Base64 of 32 bytes, else pipe",
     )
+    parser.add_argument(
+        "--schema", type=Schema, default=Schema.BISQ, metavar="SCHEMA",
+        help="which fields the notification's text has: bisq (what Bisq's and Haveno's apps read) or tocsin (what an app of "
+        "your own reads)",
+    )
 
 
 # The commands
@@ -229,7 +235,8 @@ def _send(options: argparse.Namespace) -> int:
     if [options.pairing == "-", options.title == "@-", options.message == "@-"].count(True) > 1:
         raise Failure("standard input can be read only once: for the pairing token, --title or --message", USAGE)
     notification = BisqNotification(
-        options.type, _text(options.title), _text(options.message), options.trade_id
+        options.type, _text(options.title), _text(options.message), options.trade_id,
+        action_required=options.action_required,
     )
     return _deliver(options, _pairing(options), notification, sound=not options.silent)
 
@@ -259,15 +266,16 @@ def _pair_read(options: argparse.Namespace) -> int:
 
 def _pair_confirm(options: argparse.Namespace) -> int:
     pairing = _pairing(options)
-    is_sealed = (options.format or pairing.default_format) is Format.SEALED
-    title, message = ("Paired", "This phone is paired.") if is_sealed else ("", "")
-    return _deliver(options, pairing, BisqNotification(NotificationType.SETUP_CONFIRMATION, title, message), sound=True)
+    notification = BisqNotification.confirmation(options.format or pairing.default_format, options.schema)
+    return _deliver(options, pairing, notification, sound=True)
 
 
 def _pair_erase(options: argparse.Namespace) -> int:
     pairing = _pairing(options)
-    if (options.format or pairing.default_format) is Format.SEALED:
-        raise Failure("a sealed app does not support ERASE: delete the pairing in the app or uninstall it", USAGE)
+    if not options.schema.supports_erase(options.format or pairing.default_format):
+        raise Failure(
+            "Bisq Connect does not support ERASE: delete the pairing in the app or uninstall it. For an app of your own, "
+            "add --schema tocsin", USAGE)
     if not options.yes:
         if not sys.stdin.isatty():
             raise Failure("cannot ask for confirmation, standard input is not a terminal: add --yes", USAGE)
@@ -373,7 +381,7 @@ def _deliver(
 ) -> int:
     try:
         envelope = pairing.seal(
-            notification, app=options.app, ttl=options.ttl, sound=sound, format=options.format
+            notification, app=options.app, ttl=options.ttl, sound=sound, format=options.format, schema=options.schema
         )
     except RejectionError as error:
         raise Failure(str(error), REJECTED) from None

@@ -16,7 +16,7 @@ from .envelope import Envelope, Format, Signature, Submission
 from .handle import Handle
 from .handle_request import HandleOwner, HandleRefused, HandleRequest
 from .link import Waiter
-from .notification import BisqNotification, NotificationType
+from .notification import BisqNotification, NotificationType, Schema
 from .options import Address, Options, Progress
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
@@ -59,6 +59,7 @@ class TocsinClient:
         connect_timeout: float = 60.0,
         is_isolated: bool = True,
         site_key: SiteKey | None = None,
+        schema: Schema = Schema.BISQ,
         on_progress: Callable[[Progress], None] | None = None,
         on_gone: Callable[[PairingToken], None] | None = None,
     ) -> None:
@@ -70,6 +71,7 @@ class TocsinClient:
             nodes=addresses, socks=proxy, work_limit=work_limit, patience=patience, agent=agent,
             connect_timeout=connect_timeout, is_isolated=is_isolated, site_key=site_key,
         )
+        self._schema = schema
         self.on_progress = on_progress
         self.on_gone = on_gone
         self._solvers = ThreadPoolExecutor(session.SEARCHES, "tocsin-solver")
@@ -200,7 +202,7 @@ class TocsinClient:
     async def notify(
         self,
         pairing: PairingToken,
-        notification: BisqNotification,
+        notification: BisqNotification | bytes,
         *,
         app: str = "",
         sound: bool = True,
@@ -208,12 +210,12 @@ class TocsinClient:
         succeeding: PairingToken | None = None,
         timeout: float = 180.0,
     ) -> Outcome:
-        """Seals, signs and submits a notification.
+        """Seals, signs and submits a notification, or a clear text of the app's own form, which is padded with spaces.
 
         :param succeeding: the pairing that the phone had before it was paired anew with the same device token, until a
             notification is delivered.
         """
-        envelope = pairing.seal(notification, app=app, sound=sound, format=format)
+        envelope = pairing.seal(notification, app=app, sound=sound, format=format, schema=self._schema)
         signature = pairing.sign(envelope, succeeding=succeeding)
         return await self.submit(envelope, signature=signature, timeout=timeout)
 
@@ -246,9 +248,7 @@ class TocsinClient:
         self, pairing: PairingToken, *, app: str = "", format: Format | None = None, timeout: float = 180.0
     ) -> Outcome:
         """Tells the phone that it is paired. A Bisq 1 app shows its own text for it."""
-        is_sealed = (format or pairing.default_format) is Format.SEALED
-        title, message = ("Paired", "This phone is paired.") if is_sealed else ("", "")
-        notification = BisqNotification(NotificationType.SETUP_CONFIRMATION, title, message)
+        notification = BisqNotification.confirmation(format or pairing.default_format, self._schema)
         return await self.notify(pairing, notification, app=app, format=format, timeout=timeout)
 
     async def erase(self, pairing: PairingToken, *, app: str = "", timeout: float = 180.0) -> Outcome:
@@ -256,8 +256,8 @@ class TocsinClient:
 
         :raises ValueError: if the app does not support it: Bisq Connect does not.
         """
-        if pairing.default_format is Format.SEALED:
-            raise ValueError("a sealed app does not support ERASE: delete the pairing in the app")
+        if not self._schema.supports_erase(pairing.default_format):
+            raise ValueError("Bisq Connect does not support ERASE: delete the pairing in the app")
         outcome = await self.notify(
             pairing, BisqNotification(NotificationType.ERASE), app=app, sound=False, timeout=timeout
         )

@@ -183,13 +183,20 @@ def check_device_token(magic: Magic, token: str) -> None:
         raise RejectionError(102, "an Apple device token must be 2 to 200 hexadecimal digits, an even number")
 
 
+_OTHER_FORMAT = "the notification has the format {}, but the app takes {}: is it a pairing of another app?"
+
+
 def _check_sealed(form: Format, iv: bytes, ciphertext: bytes) -> None:
     if form is Format.PIPE:
+        if len(iv) == 12:
+            raise RejectionError(103, _OTHER_FORMAT.format("sealed", "pipe"))
         if len(iv) != 16 or any(not 0x20 <= byte <= 0x7E or byte == 0x7C for byte in iv):
             raise RejectionError(103, "this app requires an iv of 16 printable ASCII characters except |")
         if not 16 <= len(ciphertext) <= 3072 or len(ciphertext) % 16:
             raise RejectionError(104, "this app requires a ciphertext of 16 to 3072 bytes, a multiple of 16")
     else:
+        if len(iv) == 16:
+            raise RejectionError(103, _OTHER_FORMAT.format("pipe", "sealed"))
         if len(iv) != 12:
             raise RejectionError(103, "this app requires an iv of 12 bytes")
         if not 17 <= len(ciphertext) <= 3072:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A notification from a Bisq desktop to its phone, with the fields, order and escapes of the desktop."""
+"""A notification from a desktop to its phone, with the order and escapes of Bisq's desktop."""
 
 from __future__ import annotations
 
@@ -26,6 +26,19 @@ class NotificationType(str, Enum):
     """The phone's app deletes its pairing and all notifications."""
 
 
+class Schema(str, Enum):
+    """Which fields a notification's clear text has: what the phones' app reads."""
+
+    BISQ = "bisq"
+    """What today's Bisq apps read: Bisq Connect's fields for a pairing key in Base64, Bisq 1's for any other."""
+    TOCSIN = "tocsin"
+    """What an app of one's own reads: the same fields for every phone, over Apple, Google and Web Push."""
+
+    def supports_erase(self, form: Format) -> bool:
+        """Whether the app deletes its pairing at ERASE: Bisq Connect does not."""
+        return self is Schema.TOCSIN or form is Format.PIPE
+
+
 _CATEGORIES = {
     NotificationType.TRADE: "trade_update",
     NotificationType.DISPUTE: "trade_update",
@@ -44,19 +57,31 @@ class BisqNotification:
     """The short id of the trade or offer; may be empty."""
     sent_date: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     """Unix time in milliseconds."""
+    action_required: str = ""
+    """What the user has to do; empty if nothing. Bisq Connect has no field for it."""
+
+    @classmethod
+    def confirmation(cls, form: Format, schema: Schema = Schema.BISQ) -> BisqNotification:
+        """The confirmation of a pairing. A Bisq 1 app shows its own text for it."""
+        has_text = form is Format.SEALED or schema is Schema.TOCSIN
+        title, message = ("Paired", "This phone is paired.") if has_text else ("", "")
+        return cls(NotificationType.SETUP_CONFIRMATION, title, message)
 
     def __repr__(self) -> str:
         return "<BisqNotification redacted>"
 
-    def encode(self, form: Format) -> bytes:
-        """Returns the clear text for the apps that decrypt this format."""
-        return self.json() if form is Format.PIPE else self.connect_json(secrets.token_hex(16))
+    def encode(self, form: Format, schema: Schema = Schema.BISQ) -> bytes:
+        """Returns the clear text for the apps that decrypt this format and read this schema."""
+        if form is Format.PIPE or schema is Schema.TOCSIN:
+            return self.json()
+        return self.connect_json(secrets.token_hex(16))
 
     def json(self) -> bytes:
-        """Returns the clear text for Bisq 1's apps."""
+        """Returns the clear text for Bisq 1's apps and for apps of one's own."""
         return (
             f'{{"sentDate":{self.sent_date},"txId":"{_escaped(self.trade_id)}","title":"{_escaped(self.title)}",'
-            f'"message":"{_escaped(self.message)}","type":"{self.type.value}","actionRequired":"","version":1}}'
+            f'"message":"{_escaped(self.message)}","type":"{self.type.value}",'
+            f'"actionRequired":"{_escaped(self.action_required)}","version":1}}'
         ).encode()
 
     def connect_json(self, identifier: str) -> bytes:

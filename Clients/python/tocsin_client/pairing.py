@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature, check_device_token
 from .errors import PairingError, RejectionError
 from .handle import PREFIX, Handle
-from .notification import BisqNotification
+from .notification import BisqNotification, Schema
 from .pasted import cut, doubt, token_in
 from . import web_push
 
@@ -170,15 +170,17 @@ class PairingToken:
         format: Format | None = None,
         iv: bytes | None = None,
         padding: int = BUCKET,
+        schema: Schema = Schema.BISQ,
     ) -> Envelope:
         """Seals a notification or a clear text for this phone.
 
+        :param schema: which fields a notification has.
         :param iv: an initialisation vector, which must not be used twice; random by default. Web Push has none.
         :param padding: the bucket in bytes; 1 for no more padding than the cipher needs.
         :raises RejectionError: if the envelope breaks a rule of the protocol, e.g. because the text is too long.
         """
         form = format or self.default_format
-        text = content if isinstance(content, bytes) else content.encode(form)
+        text = content if isinstance(content, bytes) else content.encode(form, schema)
         room = web_push.LONGEST_TEXT if self._web_push is not None else LONGEST_TEXT[form]
         if len(text) > room:
             raise RejectionError(

@@ -7,6 +7,7 @@ import EventLoop
 import FoundationEssentials
 import NodeConfiguration
 import Settings
+import TocsinClient
 
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -56,6 +57,9 @@ struct CheckCommand: AsyncParsableCommand {
     @Option(help: "The name of that phone's app in the configuration. Default: the first app.")
     var app: String?
 
+    @Option(help: "What that app reads: bisq (Bisq's and Haveno's apps) or tocsin (an app of your own).")
+    var schema: TextSchema = .bisq
+
     @Flag(help: "Print the findings as JSON.")
     var json = false
 
@@ -102,7 +106,7 @@ struct CheckCommand: AsyncParsableCommand {
             let profile = configuration.apps.first { app == nil || $0.name == app }
             findings.append(
                 await PhoneCheck(
-                    pairing: pairing, app: app, format: profile?.format,
+                    pairing: pairing, app: app, format: profile?.format, schema: schema,
                     address: checkup.senderEndpoint(through: proxy), loop: loop
                 ).finding())
         }

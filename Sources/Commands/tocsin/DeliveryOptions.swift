@@ -4,8 +4,10 @@ import ArgumentParser
 import Console
 import Cryptography
 import TNP
+import TocsinClient
 
 extension EnvelopeFormat: ExpressibleByArgument {}
+extension TextSchema: ExpressibleByArgument {}
 
 /// The options of all commands that send a notification: through which node, and how.
 struct DeliveryOptions: ParsableArguments {
@@ -45,6 +47,13 @@ struct DeliveryOptions: ParsableArguments {
             AES-GCM). Default: sealed if the key in the pairing token is Base64 of 32 bytes, else pipe.
             """)
     var format: EnvelopeFormat?
+
+    @Option(
+        help: """
+            Which fields the notification's text has: bisq (what Bisq's and Haveno's apps read) or tocsin (what an app of \
+            your own reads).
+            """)
+    var schema: TextSchema = .bisq
 
     func validate() throws {
         if noKey, oldPairing != nil { throw ValidationError("--old-pairing needs a signature: omit --no-key") }

@@ -32,7 +32,8 @@ struct NotificationDelivery {
         let sealer = Sealer(pairing, format: options.format)
         let earlier = try options.earlierKey(of: pairing)
         let envelope = try failing(with: .rejected) {
-            try sealer.seal(notification, app: options.app, ttl: options.ttl, sound: sound)
+            try sealer.seal(
+                notification, schema: options.schema, app: options.app, ttl: options.ttl, sound: sound)
         }
         let access = NodeAccess(
             options: options.connection, purpose: "sending the notification", awaits: "the push service")

@@ -14,6 +14,8 @@ struct PhoneCheck {
     let app: String?
     /// The format that the app decrypts; `nil` to derive it from the pairing's key.
     let format: EnvelopeFormat?
+    /// What the app reads.
+    let schema: TextSchema
     /// The endpoint of the node and the proxy to reach it through; `nil` if unknown.
     let address: (node: Endpoint, proxy: Endpoint?)?
     let loop: EventLoop
@@ -32,7 +34,7 @@ struct PhoneCheck {
         let sealer = Sealer(pairing, format: format)
         let envelope: Envelope
         do {
-            envelope = try sealer.seal(notification, app: app ?? "", ttl: 600)
+            envelope = try sealer.seal(notification, schema: schema, app: app ?? "", ttl: 600)
         } catch {
             return finding(.failed, "\(error)")
         }

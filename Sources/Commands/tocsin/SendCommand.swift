@@ -47,6 +47,9 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "The short id of the trade or offer.")
     var tradeID: String = ""
 
+    @Option(help: "What the user has to do, for apps that show it.")
+    var actionRequired: String = ""
+
     @Flag(help: "Send it without a sound.")
     var silent = false
 
@@ -63,7 +66,7 @@ struct SendCommand: AsyncParsableCommand {
     func run() async throws {
         let notification = BisqNotification(
             kind: type, title: try TextArgument.text(title), message: try TextArgument.text(message),
-            transactionID: tradeID, sentDate: .unixMillisecondsNow)
+            transactionID: tradeID, actionRequired: actionRequired, sentDate: .unixMillisecondsNow)
         try await NotificationDelivery(pairing: phone.read(), options: delivery, asJSON: output.json).deliver(
             notification, sound: !silent)
     }

@@ -3,7 +3,7 @@
 import Cryptography
 import TNP
 
-/// A notification from Bisq's desktop to its phone, encoded as JSON with the fields, order and escapes of the desktop.
+/// A notification from a desktop to its phone, encoded as JSON with the order and escapes of Bisq's desktop.
 public struct BisqNotification: Sendable {
     /// The subject of a notification.
     public enum Kind: String, Sendable, CaseIterable {
@@ -33,24 +33,30 @@ public struct BisqNotification: Sendable {
     public var message: String
     /// The short id of the trade or offer; may be empty.
     public var transactionID: String
+    /// What the user has to do; empty if nothing. Bisq Connect has no field for it.
+    public var actionRequired: String
     /// The Unix time in milliseconds at which the notification is sent.
     public var sentDate: Int64
 
     /// Creates a notification.
-    public init(kind: Kind, title: String, message: String, transactionID: String = "", sentDate: Int64) {
+    public init(
+        kind: Kind, title: String, message: String, transactionID: String = "", actionRequired: String = "",
+        sentDate: Int64
+    ) {
         self.kind = kind
         self.title = title
         self.message = message
         self.transactionID = transactionID
+        self.actionRequired = actionRequired
         self.sentDate = sentDate
     }
 
-    /// The clear text for Bisq 1's apps, in UTF-8.
+    /// The clear text for Bisq 1's apps and for apps of one's own (``TextSchema/tocsin``), in UTF-8.
     public var json: [UInt8] {
         let text =
             "{\"sentDate\":\(sentDate),\"txId\":\"\(Self.escaped(transactionID))\",\"title\":\"\(Self.escaped(title))\","
-            + "\"message\":\"\(Self.escaped(message))\",\"type\":\"\(kind.rawValue)\",\"actionRequired\":\"\","
-            + "\"version\":1}"
+            + "\"message\":\"\(Self.escaped(message))\",\"type\":\"\(kind.rawValue)\","
+            + "\"actionRequired\":\"\(Self.escaped(actionRequired))\",\"version\":1}"
         return Array(text.utf8)
     }
 

@@ -24,21 +24,22 @@ public struct Sealer: Sendable {
         self.format = format ?? pairing.defaultFormat
     }
 
-    /// Seals a notification, encoded as the app's own desktop encodes it: Bisq 1 for a `pipe` app, Bisq 2 for a `sealed`
-    /// one.
+    /// Seals a notification, with the fields that the phone's app reads.
     /// - Parameters:
     ///   - notification: the notification to seal.
+    ///   - schema: what the phone's app reads.
     ///   - app: the name of an app of the node; empty for its first app.
     ///   - ttl: how long Apple or Google may keep the notification, in seconds.
     ///   - sound: whether the phone plays a sound.
     /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
     public func seal(
-        _ notification: BisqNotification, app: String = "", ttl: UInt32 = Envelope.maximumTTL, sound: Bool = true
+        _ notification: BisqNotification, schema: TextSchema = .bisq, app: String = "",
+        ttl: UInt32 = Envelope.maximumTTL, sound: Bool = true
     ) throws(Rejection) -> Envelope {
         let clearText =
-            switch format {
-            case .pipe: notification.json
-            case .sealed: notification.connectJSON(id: Hex.encode(SecureRandom.bytes(16)))
+            switch (format, schema) {
+            case (.pipe, _), (_, .tocsin): notification.json
+            case (.sealed, .bisq): notification.connectJSON(id: Hex.encode(SecureRandom.bytes(16)))
             }
         return try seal(clearText, app: app, ttl: ttl, sound: sound)
     }

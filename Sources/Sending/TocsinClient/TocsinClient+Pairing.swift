@@ -29,7 +29,8 @@ extension TocsinClient {
     /// - Throws: `PairingToken.FormatError`, ``PairingRefused``, ``ClientError``.
     public func pair(_ text: String, app: String = "", timeout: Duration = .seconds(180)) async throws -> PairingToken {
         let pairing = try PairingToken(pasted: text)
-        let notification = BisqNotification.confirmation(for: pairing.defaultFormat, sentDate: UnixTime.now * 1000)
+        let notification = BisqNotification.confirmation(
+            for: pairing.defaultFormat, options.schema, sentDate: UnixTime.now * 1000)
         let outcome = try await notify(pairing, notification, app: app, timeout: timeout)
         guard outcome.kind == .delivered else { throw PairingRefused(outcome: outcome) }
         remember(pairing)
@@ -38,16 +39,16 @@ extension TocsinClient {
 
     /// The phone's app does not support ERASE: its user deletes the pairing in the app.
     public struct EraseUnsupported: Error, Equatable, Sendable, CustomStringConvertible {
-        public var description: String { "a sealed app does not support ERASE: delete the pairing in the app" }
+        public var description: String { "Bisq Connect does not support ERASE: delete the pairing in the app" }
     }
 
     /// Makes the phone's app delete its pairing and all notifications, and forgets the pairing here.
-    /// - Throws: ``EraseUnsupported`` for an app of the format `sealed`, ``ClientError``.
+    /// - Throws: ``EraseUnsupported`` for Bisq Connect, ``ClientError``.
     @discardableResult
     public func erase(
         _ pairing: PairingToken, app: String = "", timeout: Duration = .seconds(180)
     ) async throws -> Outcome {
-        guard pairing.defaultFormat == .pipe else { throw EraseUnsupported() }
+        guard BisqNotification.supportsErase(pairing.defaultFormat, options.schema) else { throw EraseUnsupported() }
         let notification = BisqNotification(kind: .erase, title: "", message: "", sentDate: UnixTime.now * 1000)
         let outcome = try await notify(pairing, notification, app: app, sound: false, timeout: timeout)
         if outcome.kind == .delivered || outcome.endsPairing(byHandle: pairing.handle != nil) {
@@ -65,9 +66,26 @@ extension TocsinClient {
         _ pairing: PairingToken, _ notification: BisqNotification, app: String = "", sound: Bool = true,
         succeeding earlier: PairingToken? = nil, timeout: Duration = .seconds(180)
     ) async throws -> Outcome {
-        let sealer = Sealer(pairing)
-        return try await submit(
-            sealer.seal(notification, app: app, sound: sound), timeout: timeout, signedBy: sealer.senderKey,
+        let sealed = try Sealer(pairing).seal(notification, schema: options.schema, app: app, sound: sound)
+        return try await submit(sealed, of: pairing, succeeding: earlier, timeout)
+    }
+
+    /// Seals, signs and submits a clear text of the app's own form, padded with spaces.
+    /// - Parameters: as of ``notify(_:_:app:sound:succeeding:timeout:)-(_,BisqNotification,_,_,_,_)``.
+    /// - Throws: `Rejection` if the text is too long, ``ClientError``.
+    public func notify(
+        _ pairing: PairingToken, _ clearText: [UInt8], app: String = "", sound: Bool = true,
+        succeeding earlier: PairingToken? = nil, timeout: Duration = .seconds(180)
+    ) async throws -> Outcome {
+        let sealed = try Sealer(pairing).seal(clearText, app: app, sound: sound)
+        return try await submit(sealed, of: pairing, succeeding: earlier, timeout)
+    }
+
+    private func submit(
+        _ envelope: Envelope, of pairing: PairingToken, succeeding earlier: PairingToken?, _ timeout: Duration
+    ) async throws -> Outcome {
+        try await submit(
+            envelope, timeout: timeout, signedBy: Ed25519.PrivateKey(ofSenderFor: pairing),
             succeeding: earlier.map { Ed25519.PrivateKey(ofSenderFor: $0) })
     }
 }
@@ -84,12 +102,21 @@ extension TocsinClient {
 }
 
 extension BisqNotification {
-    /// The confirmation of a pairing. A Bisq 1 app shows its own text for it; Bisq Connect shows the text that it
-    /// receives.
-    /// - Parameter sentDate: the Unix time in milliseconds.
-    public static func confirmation(for format: EnvelopeFormat, sentDate: Int64) -> BisqNotification {
-        BisqNotification(
-            kind: .setupConfirmation, title: format == .sealed ? "Paired" : "",
-            message: format == .sealed ? "This phone is paired." : "", sentDate: sentDate)
+    /// The confirmation of a pairing. A Bisq 1 app shows its own text for it; others may show the text that they receive.
+    /// - Parameters:
+    ///   - schema: what the phone's app reads.
+    ///   - sentDate: the Unix time in milliseconds.
+    public static func confirmation(
+        for format: EnvelopeFormat, _ schema: TextSchema = .bisq, sentDate: Int64
+    ) -> BisqNotification {
+        let hasText = format == .sealed || schema == .tocsin
+        return BisqNotification(
+            kind: .setupConfirmation, title: hasText ? "Paired" : "", message: hasText ? "This phone is paired." : "",
+            sentDate: sentDate)
+    }
+
+    /// Whether the phone's app deletes its pairing at ERASE: Bisq Connect does not.
+    package static func supportsErase(_ format: EnvelopeFormat, _ schema: TextSchema) -> Bool {
+        format == .pipe || schema == .tocsin
     }
 }

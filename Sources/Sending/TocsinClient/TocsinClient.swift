@@ -36,12 +36,14 @@ public actor TocsinClient {
         public var isolatesPhones: Bool
         /// The private key of a site that the nodes' operators know (PROTOCOL §10); `nil` for any other sender.
         public var siteKey: Ed25519.PrivateKey?
+        /// Which fields notifications have: what the phones' app reads.
+        public var schema: TextSchema
 
         /// Creates options; there must be a node, and `agent` must be at most 64 bytes of UTF-8.
         public init(
             nodes: [Endpoint], proxy: Proxy? = nil, agent: String = "", connectTimeout: Duration = .seconds(60),
             workLimit: Duration = .seconds(60), patience: Duration = .seconds(600), isolatesPhones: Bool = true,
-            siteKey: Ed25519.PrivateKey? = nil
+            siteKey: Ed25519.PrivateKey? = nil, schema: TextSchema = .bisq
         ) {
             precondition(!nodes.isEmpty, "a client needs at least one node")
             precondition(agent.utf8.count <= Hello.maximumAgentLength, "an agent is at most 64 bytes")
@@ -53,6 +55,7 @@ public actor TocsinClient {
             self.patience = patience
             self.isolatesPhones = isolatesPhones
             self.siteKey = siteKey
+            self.schema = schema
         }
     }
 

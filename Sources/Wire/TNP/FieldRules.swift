@@ -25,13 +25,22 @@ enum FieldRules {
     static func check(iv: Bytes, of content: Content) throws(Rejection) {
         switch content {
         case .pipe:
-            guard iv.count == 16, iv.withUnsafeBytes({ $0.allSatisfy(isPrintable) }) else {
+            if iv.count == sealedIVLength { throw Rejection(.iv, otherFormat("sealed", "pipe")) }
+            guard iv.count == pipeIVLength, iv.withUnsafeBytes({ $0.allSatisfy(isPrintable) }) else {
                 throw Rejection(.iv, "this app requires an iv of 16 printable ASCII characters except |")
             }
         case .sealed:
-            guard iv.count == 12 else { throw Rejection(.iv, "this app requires an iv of 12 bytes") }
+            if iv.count == pipeIVLength { throw Rejection(.iv, otherFormat("pipe", "sealed")) }
+            guard iv.count == sealedIVLength else { throw Rejection(.iv, "this app requires an iv of 12 bytes") }
         case .webPush: guard iv.isEmpty else { throw Rejection(.iv, "Web Push has no iv") }
         }
+    }
+
+    private static let (pipeIVLength, sealedIVLength) = (16, 12)
+
+    /// The length of the iv tells the format.
+    private static func otherFormat(_ sent: StaticString, _ taken: StaticString) -> String {
+        "the notification has the format \(sent), but the app takes \(taken): is it a pairing of another app?"
     }
 
     private static func isPrintable(_ byte: UInt8) -> Bool {

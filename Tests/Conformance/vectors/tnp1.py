@@ -323,6 +323,19 @@ def seal(v):
     return {"ciphertext": out.hex(), "delivered": f"BisqMessageiOS|{v['iv']}|{base64.b64encode(out).decode()}"}
 
 
+GSON = {**{chr(c): f"\\u{c:04x}" for c in [*range(32), 0x2028, 0x2029, *b"'<>&="]}, '"': '\\"', "\\": "\\\\",
+        "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+
+def clear_text(v):
+    """What a desktop seals for an app of one's own, and for Bisq 1's: Gson's spelling of the fields in this order."""
+    order = "sent_date", "tx_id", "title", "message", "type", "action_required"
+    names = "sentDate", "txId", "title", "message", "type", "actionRequired"
+    parts = [f'"{name}":' + (str(v[key]) if key == "sent_date" else '"' + "".join(GSON.get(c, c) for c in v[key]) + '"')
+             for name, key in zip(names, order)]
+    text = "{" + ",".join(parts) + ',"version":1}'
+    need(json.loads(text) == dict(zip(names, (v[key] for key in order)), version=1), "not the JSON of its fields")
+    return {"text": text}
+
 def seal_web(v):
     """RFC 8291: one record, for the receiver's keys."""
     unpack = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -414,7 +427,8 @@ CHECKS = {
     "messages": check_message, "digests": lambda v: v | names_of(digest_of(v)), "puzzles": check_puzzle,
     "signatures": check_signature, "sender_keys": check_sender_key,
     "successions": check_succession, "device_tokens": check_device_token,
-    "handle_signatures": check_handle_signature, "sealing": lambda v: v | seal(v), "web_push": lambda v: v | seal_web(v), "rejected": check_rejected,
+    "handle_signatures": check_handle_signature, "sealing": lambda v: v | seal(v), "web_push": lambda v: v | seal_web(v),
+    "notifications": lambda v: v | clear_text(v), "rejected": check_rejected,
     "refused": lambda v: v | {"goaway": refusal(bytes.fromhex(v["bytes"]), v["reader"], v["identified"])},
 }
 

@@ -4,7 +4,7 @@ import base64
 import json
 from hashlib import shake_256
 
-from tnp1 import (CHECKS, HEX, SUBMIT, TEXT, TTL_LIMIT, U32, U64, bound, check_sender_key, digest_of, encode, frame,
+from tnp1 import (CHECKS, HEX, SUBMIT, TEXT, TTL_LIMIT, U32, U64, bound, check_sender_key, clear_text, digest_of, encode, frame,
                   names_of, puzzle_hash, seal, seal_web, short, sign, signed_by_owner, smallest_nonce, succeed, tlv)
 
 IOS = "d45161df3d172837f1b83bb3e411d5a63120de6b435ff9235adb70d619d162a1"
@@ -53,6 +53,18 @@ def web_push():
     return [v | seal_web(v) for v in (dict(name=n, **RECEIVER, sender_private_key=k, salt=s, plaintext=text)
                                       for n, k, s, text in rows)]
 
+def notifications():
+    rows = {
+        "setup confirmation": ("SETUP_CONFIRMATION", "Paired", "This phone is paired.", "", ""),
+        "erase": ("ERASE", "", "", "", ""),
+        "trade, action required": ("TRADE", "Payment received", "Trade 29384203 waits for you.", "29384203", "Confirm the payment"),
+        "price, not ASCII": ("PRICE", "Žluťoučký 🌕", "Stav obchodu se změnil", "", ""),
+        "every escape": ("OFFER", "<'a'&=>", '"\\\n\r\t\b\f\0\x1b\u2028\u2029', "<&>", "a=b"),
+    }
+    fields = "type", "title", "message", "tx_id", "action_required"
+    return [v | clear_text(v) for v in (dict(zip(fields, row), name=name, sent_date=1_533_218_519_000 + number)
+                                        for number, (name, row) in enumerate(rows.items()))]
+
 def near_bound(seed, digest, effort, tries=200_000):
     """The nonces whose hashes come closest to the bound on either side. Exactly on it would take 2^64 tries."""
     tried = [(puzzle_hash(seed, digest, effort, n) - bound(effort), n) for n in range(tries)]
@@ -62,6 +74,7 @@ def vectors():
     out = {section: [] for section in CHECKS}
     add = lambda section, name, **rest: out[section].append({"name": name} | rest)
     out["sealing"], out["web_push"] = sealings(), web_push()
+    out["notifications"] = notifications()
     v3, box = out["sealing"][1], out["sealing"][5]
     pipe = dict(magic="iOS", device_token=IOS, iv=v3["iv"].encode().hex(), ciphertext=v3["ciphertext"])
     sealed = dict(magic="android", device_token=FCM, iv=box["iv"], ciphertext=box["ciphertext"])

@@ -115,6 +115,22 @@ import Testing
         #expect(envelope.ciphertext.count == 128)
     }
 
+    @Test func `each notification vector has its text, whatever the phone, in the schema of one's own apps`() throws {
+        #expect(!Vectors.all.notifications.isEmpty)
+        for vector in Vectors.all.notifications {
+            let notification = BisqNotification(
+                kind: try #require(BisqNotification.Kind(rawValue: vector.type)), title: vector.title,
+                message: vector.message, transactionID: vector.tx_id, actionRequired: vector.action_required,
+                sentDate: vector.sent_date)
+            #expect(String(decoding: notification.json, as: UTF8.self) == vector.text, "\(vector.name)")
+            for key in [Self.key, "PJ1dFk6oJloK70uqGxBHPVUPsKNqVXQ7WMdmd+Fhlz4="] {
+                let sealer = Sealer(try PairingToken("iOS|x|\(key)|\(String(repeating: "a", count: 64))"))
+                let sealed = try sealer.seal(notification, schema: .tocsin)
+                #expect(sealed.ciphertext.count == (sealer.format == .pipe ? 256 : 272), "\(vector.name)")
+            }
+        }
+    }
+
     @Test func `each pipe vector seals to its ciphertext`() throws {
         let vectors = Vectors.all.sealing.filter { $0.format == "pipe" }
         #expect(!vectors.isEmpty)

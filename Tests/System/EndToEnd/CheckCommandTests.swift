@@ -267,7 +267,7 @@ import Testing
         func phoneCheck(
             _ pairing: PairingToken, _ address: (node: Endpoint, proxy: Endpoint?)?
         ) -> PhoneCheck {
-            PhoneCheck(pairing: pairing, app: nil, format: nil, address: address, loop: loop)
+            PhoneCheck(pairing: pairing, app: nil, format: nil, schema: .bisq, address: address, loop: loop)
         }
         let unknown = await phoneCheck(phone.pairing, (stage.socket, nil)).finding()
         #expect(unknown.grade == .failed)

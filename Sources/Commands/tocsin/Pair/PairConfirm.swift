@@ -23,11 +23,8 @@ struct PairConfirm: AsyncParsableCommand {
 
     func run() async throws {
         let pairing = try phone.read()
-        // Bisq 1's app shows its own text for it; a sealed app shows the text that it receives.
-        let isSealed = Sealer(pairing, format: delivery.format).format == .sealed
-        let notification = BisqNotification(
-            kind: .setupConfirmation, title: isSealed ? "Paired" : "", message: isSealed ? "This phone is paired." : "",
-            sentDate: .unixMillisecondsNow)
+        let notification = BisqNotification.confirmation(
+            for: delivery.format ?? pairing.defaultFormat, delivery.schema, sentDate: .unixMillisecondsNow)
         try await NotificationDelivery(pairing: pairing, options: delivery).deliver(notification, sound: true)
     }
 }

@@ -30,8 +30,10 @@ struct PairErase: AsyncParsableCommand {
 
     func run() async throws {
         let pairing = try phone.read()
-        guard Sealer(pairing, format: delivery.format).format == .pipe else {
-            throw fail("a sealed app does not support ERASE: delete the pairing in the app or uninstall it", .usage)
+        guard BisqNotification.supportsErase(delivery.format ?? pairing.defaultFormat, delivery.schema) else {
+            throw fail(
+                "Bisq Connect does not support ERASE: delete the pairing in the app or uninstall it. For an app of your "
+                    + "own, add --schema tocsin", .usage)
         }
         if !yes {
             guard isatty(STDIN_FILENO) == 1 else {

@@ -4,16 +4,18 @@ package org.tocsin.client;
 import java.util.HexFormat;
 
 /**
- * A notification from a Bisq desktop to its phone, encoded with the fields, order and escapes of the desktop. Prints
- * without its content.
+ * A notification from a desktop to its phone, encoded with the order and escapes of Bisq's desktop. Prints without its
+ * content.
  *
  * @param type the subject
  * @param title the title that the phone shows
  * @param message the text that the phone shows
  * @param tradeId the short id of the trade or offer; may be empty
+ * @param actionRequired what the user has to do; empty if nothing. Bisq Connect has no field for it
  * @param sentDate Unix time in milliseconds
  */
-public record BisqNotification(NotificationType type, String title, String message, String tradeId, long sentDate) {
+public record BisqNotification(
+        NotificationType type, String title, String message, String tradeId, String actionRequired, long sentDate) {
     /**
      * Creates a notification that is sent now.
      *
@@ -22,25 +24,25 @@ public record BisqNotification(NotificationType type, String title, String messa
      * @param message the text that the phone shows
      */
     public BisqNotification(NotificationType type, String title, String message) {
-        this(type, title, message, "", System.currentTimeMillis());
+        this(type, title, message, "", "", System.currentTimeMillis());
     }
 
-    byte[] encode(EnvelopeFormat format) {
+    byte[] encode(EnvelopeFormat format, Schema schema) {
         return Bytes.of(
-                format == EnvelopeFormat.PIPE
+                format == EnvelopeFormat.PIPE || schema == Schema.TOCSIN
                         ? json()
                         : connectJson(HexFormat.of().formatHex(Crypto.random(16))));
     }
 
     /**
-     * The clear text for Bisq 1's apps.
+     * The clear text for Bisq 1's apps and for apps of one's own.
      *
      * @return JSON with the fields and the order of Bisq 1
      */
     public String json() {
         return "{\"sentDate\":" + sentDate + ",\"txId\":\"" + escaped(tradeId) + "\",\"title\":\"" + escaped(title)
                 + "\",\"message\":\"" + escaped(message) + "\",\"type\":\"" + type
-                + "\",\"actionRequired\":\"\",\"version\":1}";
+                + "\",\"actionRequired\":\"" + escaped(actionRequired) + "\",\"version\":1}";
     }
 
     /**

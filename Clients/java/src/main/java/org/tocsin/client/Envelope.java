@@ -188,8 +188,14 @@ public final class Envelope {
         }
     }
 
+    private static final String OTHER_FORMAT =
+            "the notification has the format %s, but the app takes %s: is it a pairing of another app?";
+
     private static void checkSealed(EnvelopeFormat format, byte[] iv, byte[] ciphertext) throws RejectionException {
         if (format == EnvelopeFormat.PIPE) {
+            if (iv.length == 12) {
+                throw new RejectionException(103, String.format(OTHER_FORMAT, "sealed", "pipe"));
+            }
             String text = new String(iv, StandardCharsets.ISO_8859_1);
             if (iv.length != 16 || text.chars().anyMatch(c -> c < 0x20 || c > 0x7E || c == '|')) {
                 throw new RejectionException(
@@ -200,6 +206,9 @@ public final class Envelope {
                         104, "this app requires a ciphertext of 16 to 3072 bytes, a multiple of 16");
             }
         } else {
+            if (iv.length == 16) {
+                throw new RejectionException(103, String.format(OTHER_FORMAT, "pipe", "sealed"));
+            }
             if (iv.length != 12) {
                 throw new RejectionException(103, "this app requires an iv of 12 bytes");
             }

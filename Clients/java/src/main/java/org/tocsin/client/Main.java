@@ -52,7 +52,8 @@ public final class Main {
             "--onion-key",
             "--tor-control",
             "--direct");
-    private static final Set<String> DELIVERY_OPTIONS = Set.of("--app", "--ttl", "--format", "--queue", "--no-key", "--old-pairing");
+    private static final Set<String> DELIVERY_OPTIONS = Set.of(
+            "--app", "--ttl", "--format", "--schema", "--queue", "--no-key", "--old-pairing");
     private static final Set<String> REPEATABLE = Set.of("--node", "--sender-key");
 
     private static final String HELP =
@@ -74,6 +75,7 @@ public final class Main {
               --title TEXT           the title; @FILE reads it from a file, @- from standard input
               --message TEXT         the message; @FILE and @- as for --title
               --trade-id ID          the short id of the trade or offer
+              --action-required TEXT what the user has to do, for apps that show it
               --silent               send it without a sound
 
             register gets a handle for a phone, to give to desktops in place of its device token, and prints the pairing
@@ -91,6 +93,8 @@ public final class Main {
               --no-key               do not sign
               --old-pairing FILE     the pairing token that this phone had before it was paired anew
               --format FORMAT        pipe (Bisq 1, Haveno) or sealed (Bisq Connect); default: from the key's form
+              --schema SCHEMA        the text's fields: bisq (what Bisq's and Haveno's apps read; the default) or tocsin
+                                     (what an app of your own reads)
               --yes                  pair erase: do not ask for confirmation
 
             options of all commands but pair read:
@@ -159,7 +163,7 @@ public final class Main {
             int count = command.contains(" ") ? 3 : 2;
             switch (command) {
                 case "send" -> allowDelivery(
-                        count, Set.of("--type", "--title", "--message", "--trade-id", "--silent"));
+                        count, Set.of("--type", "--title", "--message", "--trade-id", "--action-required", "--silent"));
                 case "pair confirm" -> allowDelivery(count, Set.of());
                 case "pair erase" -> allowDelivery(count, Set.of("--yes"));
                 case "register" -> allow(count, Set.of("--owner", "--app", "--sender-key"), Set.of("--owner"));
@@ -315,7 +319,12 @@ public final class Main {
             throw new Failure(USAGE, "unknown --type " + value("--type").orElse("") + "; see --help");
         }
         BisqNotification notification = new BisqNotification(
-                type, text(title), text(message), value("--trade-id").orElse(""), System.currentTimeMillis());
+                type,
+                text(title),
+                text(message),
+                value("--trade-id").orElse(""),
+                value("--action-required").orElse(""),
+                System.currentTimeMillis());
         return deliver(pairing(1), notification, !has("--silent"));
     }
 
@@ -348,14 +357,15 @@ public final class Main {
 
     private int pairConfirm() throws Failure {
         PairingToken pairing = pairing(2);
-        return deliver(pairing, TocsinClient.confirmation(format(pairing)), true);
+        return deliver(pairing, TocsinClient.confirmation(format(pairing), schema()), true);
     }
 
     private int pairErase() throws Failure {
         PairingToken pairing = pairing(2);
-        if (format(pairing) == EnvelopeFormat.SEALED) {
+        if (!schema().supportsErase(format(pairing))) {
             throw new Failure(
-                    USAGE, "a sealed app does not support ERASE: delete the pairing in the app or uninstall it");
+                    USAGE, "Bisq Connect does not support ERASE: delete the pairing in the app or uninstall it. For an app "
+                            + "of your own, add --schema tocsin");
         }
         if (!has("--yes")) {
             if (System.console() == null) {
@@ -479,7 +489,7 @@ public final class Main {
             Envelope.Options delivery = Envelope.Options.DEFAULT
                     .withApp(value("--app").orElse(""))
                     .withTtl(number("--ttl", Envelope.LONGEST_TTL));
-            envelope = pairing.seal(notification, sound ? delivery : delivery.silent(), format(pairing));
+            envelope = pairing.seal(notification, sound ? delivery : delivery.silent(), format(pairing), schema());
         } catch (RejectionException error) {
             throw new Failure(REJECTED, error.getMessage());
         }
@@ -712,6 +722,14 @@ public final class Main {
             case "pipe" -> EnvelopeFormat.PIPE;
             case "sealed" -> EnvelopeFormat.SEALED;
             default -> throw new Failure(USAGE, "--format must be pipe or sealed");
+        };
+    }
+
+    private Schema schema() throws Failure {
+        return switch (value("--schema").orElse("bisq")) {
+            case "bisq" -> Schema.BISQ;
+            case "tocsin" -> Schema.TOCSIN;
+            default -> throw new Failure(USAGE, "--schema must be bisq or tocsin");
         };
     }
 

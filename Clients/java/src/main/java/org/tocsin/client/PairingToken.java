@@ -249,7 +249,7 @@ public final class PairingToken {
      * @throws RejectionException if the envelope breaks a rule of the protocol, e.g. because the text is too long
      */
     public Envelope seal(BisqNotification notification, Envelope.Options options) throws RejectionException {
-        return seal(notification, options, format);
+        return seal(notification, options, format, Schema.BISQ);
     }
 
     /**
@@ -258,12 +258,27 @@ public final class PairingToken {
      * @param notification the notification
      * @param options how it is delivered
      * @param form the format that the phone's app decrypts
+     * @param schema what the phone's app reads
      * @return the envelope
      * @throws RejectionException if the envelope breaks a rule of the protocol, e.g. because the text is too long
      */
-    public Envelope seal(BisqNotification notification, Envelope.Options options, EnvelopeFormat form)
+    public Envelope seal(
+            BisqNotification notification, Envelope.Options options, EnvelopeFormat form, Schema schema)
             throws RejectionException {
-        return seal(notification.encode(form), options, form, null, BUCKET);
+        return seal(notification.encode(form, schema), options, form, null, BUCKET);
+    }
+
+    /**
+     * Seals a clear text of the app's own form for this phone, in the format that its app decrypts. The text is padded
+     * with spaces.
+     *
+     * @param clearText the text
+     * @param options how it is delivered
+     * @return the envelope
+     * @throws RejectionException if the envelope breaks a rule of the protocol, e.g. because the text is too long
+     */
+    public Envelope seal(byte[] clearText, Envelope.Options options) throws RejectionException {
+        return seal(clearText, options, format, null, BUCKET);
     }
 
     /**

@@ -27,6 +27,8 @@ final class Settings implements Cloneable {
     boolean isIsolated = true;
     /** The key of a site that the nodes' operators know; empty for any other sender. */
     Optional<SiteKey> siteKey = Optional.empty();
+    /** What the phones' app reads. */
+    Schema schema = Schema.BISQ;
     /** Runs the callbacks and completes the futures. */
     Executor executor = ForkJoinPool.commonPool();
     /** Receives the steps of the work; {@code null} if nobody does. */

@@ -121,6 +121,17 @@ public final class TocsinClient implements AutoCloseable {
         }
 
         /**
+         * Chooses which fields notifications have.
+         *
+         * @param schema what the phones' app reads. The default is {@link Schema#BISQ}.
+         * @return this builder
+         */
+        public Builder schema(Schema schema) {
+            settings.schema = schema;
+            return this;
+        }
+
+        /**
          * Limits the time to compute proofs of work.
          *
          * @param limit for one submission; zero computes none. The default is 60 s.
@@ -475,7 +486,24 @@ public final class TocsinClient implements AutoCloseable {
     public CompletableFuture<Outcome> notify(
             PairingToken pairing, BisqNotification notification, Envelope.Options options) {
         try {
-            return submit(new Submission(pairing.seal(notification, options)).signedFor(pairing));
+            Envelope envelope = pairing.seal(notification, options, pairing.defaultFormat(), settings.schema);
+            return submit(new Submission(envelope).signedFor(pairing));
+        } catch (RejectionException error) {
+            return CompletableFuture.failedFuture(error);
+        }
+    }
+
+    /**
+     * Seals, signs and submits a clear text of the app's own form.
+     *
+     * @param pairing the phone
+     * @param clearText the text, which is padded with spaces
+     * @param options how it is delivered
+     * @return the final outcome
+     */
+    public CompletableFuture<Outcome> notify(PairingToken pairing, byte[] clearText, Envelope.Options options) {
+        try {
+            return submit(new Submission(pairing.seal(clearText, options)).signedFor(pairing));
         } catch (RejectionException error) {
             return CompletableFuture.failedFuture(error);
         }
@@ -531,16 +559,16 @@ public final class TocsinClient implements AutoCloseable {
      * @return the final outcome
      */
     public CompletableFuture<Outcome> confirm(PairingToken pairing) {
-        return notify(pairing, confirmation(pairing.defaultFormat()));
+        return notify(pairing, confirmation(pairing.defaultFormat(), settings.schema));
     }
 
-    /** A Bisq 1 app shows its own text for it; Bisq Connect shows the text that it receives. */
-    static BisqNotification confirmation(EnvelopeFormat format) {
-        boolean isSealed = format == EnvelopeFormat.SEALED;
+    /** A Bisq 1 app shows its own text for it; others may show the text that they receive. */
+    static BisqNotification confirmation(EnvelopeFormat format, Schema schema) {
+        boolean hasText = format == EnvelopeFormat.SEALED || schema == Schema.TOCSIN;
         return new BisqNotification(
                 NotificationType.SETUP_CONFIRMATION,
-                isSealed ? "Paired" : "",
-                isSealed ? "This phone is paired." : "");
+                hasText ? "Paired" : "",
+                hasText ? "This phone is paired." : "");
     }
 
     /**
@@ -551,9 +579,9 @@ public final class TocsinClient implements AutoCloseable {
      * @throws UnsupportedOperationException if the app does not support it: Bisq Connect does not
      */
     public CompletableFuture<Outcome> erase(PairingToken pairing) {
-        if (pairing.defaultFormat() == EnvelopeFormat.SEALED) {
+        if (!settings.schema.supportsErase(pairing.defaultFormat())) {
             throw new UnsupportedOperationException(
-                    "a sealed app does not support ERASE: delete the pairing in the app");
+                    "Bisq Connect does not support ERASE: delete the pairing in the app");
         }
         return notify(pairing, new BisqNotification(NotificationType.ERASE, "", ""), Envelope.Options.DEFAULT.silent())
                 .thenApply(outcome -> {

@@ -89,7 +89,7 @@ class ClientTest {
     @Test
     void notificationsHaveTheFieldsAndEscapesOfTheDesktop() {
         BisqNotification notification =
-                new BisqNotification(NotificationType.TRADE, "<'a'&=>", "\"\\\n\u0001\u2028", "123", 1_533_218_519_000L);
+                new BisqNotification(NotificationType.TRADE, "<'a'&=>", "\"\\\n\u0001\u2028", "123", "", 1_533_218_519_000L);
         assertEquals(
                 "{\"sentDate\":1533218519000,\"txId\":\"123\",\"title\":\"\\u003c\\u0027a\\u0027\\u0026\\u003d\\u003e\","
                         + "\"message\":\"\\\"\\\\\\n\\u0001\\u2028\",\"type\":\"TRADE\",\"actionRequired\":\"\","

@@ -342,6 +342,23 @@ class VectorsTest {
     }
 
     @Test
+    void notifications() {
+        for (Map<String, Object> vector : list("notifications")) {
+            BisqNotification notification = new BisqNotification(
+                    NotificationType.valueOf((String) vector.get("type")),
+                    (String) vector.get("title"),
+                    (String) vector.get("message"),
+                    (String) vector.get("tx_id"),
+                    (String) vector.get("action_required"),
+                    ((Number) vector.get("sent_date")).longValue());
+            for (EnvelopeFormat format : EnvelopeFormat.values()) {
+                assertArrayEquals(
+                        Bytes.of((String) vector.get("text")), notification.encode(format, Schema.TOCSIN));
+            }
+        }
+    }
+
+    @Test
     void sealing() throws Exception {
         for (Map<String, Object> vector : list("sealing")) {
             boolean isPipe = vector.get("format").equals("pipe");

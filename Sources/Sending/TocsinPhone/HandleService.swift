@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The handles of a phone at one node, over the app's own HTTP client (PROTOCOL §11): through Orbot, the app's tor, or
+/// whatever reaches the node.
+public struct HandleService: Sendable {
+    /// A request that the app's HTTP client sends to the node.
+    public struct Request: Sendable {
+        /// `GET`, `POST`, `PUT` or `DELETE`.
+        public let method: String
+        /// The path, which begins with a slash.
+        public let path: String
+        /// The body; empty for GET. Its type is `application/octet-stream`.
+        public let body: [UInt8]
+    }
+
+    /// Sends a request, and returns status and body of the answer. It throws if the node cannot be reached.
+    public typealias Transport = @Sendable (Request) async throws -> (status: Int, body: [UInt8])
+
+    /// A handle, and who may ring by it.
+    public struct Entry: Codable, Hashable, Sendable {
+        /// The handle.
+        public let handle: PhoneHandle
+        /// The public keys that may ring, besides the owner's; none: whoever has the handle.
+        public var senderKeys: [[UInt8]]
+
+        /// A handle, and who may ring by it.
+        public init(_ handle: PhoneHandle, senderKeys: [[UInt8]] = []) {
+            self.handle = handle
+            self.senderKeys = senderKeys
+        }
+    }
+
+    private let node: NodeHost
+    private let owner: HandleOwner
+    private let transport: Transport
+    private let sequence: @Sendable () -> UInt64
+    private let wait: @Sendable (Duration) async throws -> Void
+
+    /// The most times that a request is sent, and the shortest wait between two of them.
+    private static let (maximumTries, minimumWait) = (6, Duration.milliseconds(250))
+    private static let maximumEffort: UInt32 = 1 << 24
+
+    /// Makes the requests of one owner at one node.
+    /// - Parameters:
+    ///   - node: the host name of the node; signatures name it.
+    ///   - owner: whose handles they are.
+    ///   - sequence: a number greater than all before: Unix time in milliseconds.
+    ///   - wait: waits before a request is sent again.
+    ///   - transport: the app's HTTP client.
+    public init(
+        _ node: NodeHost, owner: HandleOwner, sequence: @escaping @Sendable () -> UInt64,
+        wait: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        transport: @escaping Transport
+    ) {
+        self.node = node
+        self.owner = owner
+        self.sequence = sequence
+        self.wait = wait
+        self.transport = transport
+    }
+
+    /// Registers the phone. The same phone and owner have the same handle, so it may be repeated daily.
+    /// - Parameters:
+    ///   - pairing: whose platform and device token.
+    ///   - app: the name of an app of the node; empty for its first one.
+    ///   - senderKeys: who may ring, besides the owner; none: whoever has the handle.
+    /// - Throws: ``PhoneError``, and what the transport throws.
+    public func register(
+        _ pairing: PhonePairing, app: String = "", senderKeys: [[UInt8]] = []
+    ) async throws -> PhoneHandle {
+        try await perform(.register(pairing, app: app), senderKeys)
+    }
+
+    /// Puts a new device token behind all of the owner's handles, so that every desktop rings the phone as before.
+    /// - Parameters:
+    ///   - entries: the handles, each with its sender keys, which ROTATE replaces.
+    ///   - pairing: whose platform and device token.
+    /// - Returns: why a handle could not be rotated, for each such handle; the others are rotated. A handle that the node
+    ///   does not know (``HandleAnswer/Outcome/gone``) must be registered anew, and paired anew.
+    public func rotate(_ entries: [Entry], to pairing: PhonePairing) async -> [PhoneHandle: any Error] {
+        var failures: [PhoneHandle: any Error] = [:]
+        for entry in entries {
+            do {
+                _ = try await perform(.rotate(entry.handle, pairing), entry.senderKeys)
+            } catch {
+                failures[entry.handle] = error
+            }
+        }
+        return failures
+    }
+
+    /// Ends one handle: its desktop rings no more. The owner's other handles stay.
+    /// - Throws: ``PhoneError``, and what the transport throws.
+    public func forget(_ handle: PhoneHandle) async throws {
+        do {
+            _ = try await perform(.forget(handle), [])
+        } catch let error as PhoneError {
+            // A handle that the node does not know was forgotten before.
+            guard case .refused(let answer) = error, answer.outcome == .gone else { throw error }
+        }
+    }
+
+    private func perform(_ action: HandleCall.Action, _ senderKeys: [[UInt8]]) async throws -> PhoneHandle {
+        let call = HandleCall(action, senderKeys: senderKeys, sequence: sequence(), at: node, by: owner)
+        var proof: [UInt8]?
+        var tries = 0
+        while true {
+            tries += 1
+            let (status, body) = try await transport(
+                Request(method: call.method, path: call.path, body: call.body(proof: proof)))
+            switch try HandleAnswer.reply(status: status, body: body) {
+            case .accepted(let handle): return handle
+            case .refused(let answer):
+                guard answer.outcome == .retry, tries < Self.maximumTries else { throw PhoneError.refused(answer) }
+                if answer.needsProof {
+                    proof = try await self.proof(for: call)
+                } else {
+                    try await wait(max(Self.minimumWait, .milliseconds(answer.retryAfterMillis)))
+                }
+            }
+        }
+    }
+
+    private func proof(for call: HandleCall) async throws -> [UInt8]? {
+        let (status, body) = try await transport(Request(method: "GET", path: HandleChallenge.path, body: []))
+        guard status == 200 else { throw PhoneError.badAnswer("the challenge has status \(status)") }
+        let challenge = try HandleChallenge(body)
+        guard challenge.onionKey == node.onionKey else {
+            throw PhoneError.badAnswer("the node does not know itself by the name \(node.name)")
+        }
+        guard challenge.effort <= Self.maximumEffort else {
+            throw PhoneError.badAnswer("it requires more work than a phone can do")
+        }
+        // Off the caller's thread: a search may take seconds.
+        return await Task.detached { challenge.solve(for: call, from: UInt64.random(in: 0...UInt64.max)) }.value
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What stands for the phone at one node, in the place of its device token (PROTOCOL §7). Who has it can ring the phone, unless
+/// the handle has sender keys. Prints without its content.
+public struct PhoneHandle: Hashable, Codable, Sendable, CustomStringConvertible {
+    /// The handle's 32 bytes.
+    public let bytes: [UInt8]
+
+    static let (prefix, length) = ("handle:", 32)
+
+    /// Reads a handle: 64 hexadecimal digits, with or without `handle:` before them; `nil` if `text` is none.
+    public init?(_ text: String) {
+        let digits = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
+        guard let bytes = Text.bytes(hex: digits) else { return nil }
+        self.init(bytes)
+    }
+
+    init?(_ bytes: [UInt8]) {
+        guard bytes.count == Self.length else { return nil }
+        self.bytes = bytes
+    }
+
+    /// The handle as in a pairing token.
+    public var text: String { Self.prefix + Text.hex(bytes) }
+
+    /// No part of the content.
+    public var description: String { "<PhoneHandle redacted>" }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import TocsinPhone
+
+/// The phone's requests about handles, at a node that answers from a script.
+@Suite(.tags(.computing)) struct HandleServiceTests {
+    /// A node with these answers, one after another; the last one repeats.
+    private final class Node: Sendable {
+        private let answers: Mutex<[(Int, String)]>
+        private let seen = Mutex<[HandleService.Request]>([])
+
+        init(_ answers: [(Int, String)]) { self.answers = Mutex(answers) }
+
+        var requests: [HandleService.Request] { seen.withLock { $0 } }
+
+        func answer(_ request: HandleService.Request) -> (status: Int, body: [UInt8]) {
+            seen.withLock { $0.append(request) }
+            let (status, body) = answers.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
+            return (status, Array(body.utf8))
+        }
+    }
+
+    private static let digits = String(repeating: "ab", count: 32)
+    private static let accepted = (200, #"{"handle":"\#(digits)"}"#)
+    private let phone = PhonePairing(.android, deviceToken: String(repeating: "t", count: 64), descriptor: "a|b\n")
+
+    private static func refused(_ status: Int, _ outcome: String, _ reason: Int, after: Int = 0) -> (Int, String) {
+        (status, #"{"outcome":"\#(outcome)","reason":\#(reason),"retryAfterMillis":\#(after),"text":"why"}"#)
+    }
+
+    private static func challenge(onion: String = String(repeating: "0", count: 64), effort: Int = 50) -> (Int, String)
+    {
+        (
+            200,
+            #"{"seed":"\#(String(repeating: "09", count: 16))","effort":\#(effort),"lifetime":60,"onion":"\#(onion)"}"#
+        )
+    }
+
+    /// Sequence numbers, and how long the service has waited each time.
+    private final class Waits: Sendable {
+        private let state = Mutex<(UInt64, [Duration])>((0, []))
+        func next() -> UInt64 {
+            state.withLock { state in
+                state.0 += 1
+                return state.0
+            }
+        }
+        func add(_ duration: Duration) { state.withLock { $0.1.append(duration) } }
+        var all: [Duration] { state.withLock { $0.1 } }
+    }
+
+    private func service(at node: Node, _ waits: Waits) -> HandleService {
+        HandleService(
+            NodeHost("127.0.0.1"), owner: HandleOwner(), sequence: { waits.next() }, wait: { waits.add($0) },
+            transport: { node.answer($0) })
+    }
+
+    @Test func `a REGISTER without a proof asks for the challenge, and is sent again with one`() async throws {
+        let node = Node([Self.refused(503, "RETRY", 203), Self.challenge(), Self.accepted])
+        let handle = try await service(at: node, Waits()).register(phone)
+        #expect(handle.text == "handle:\(Self.digits)")
+        let (first, challenge, second) = (node.requests[0], node.requests[1], node.requests[2])
+        #expect(challenge.method == "GET" && challenge.path == "/v1/handles/challenge" && challenge.body.isEmpty)
+        #expect(first.method == "POST" && first.path == "/v1/handles")
+        // The proof is a field of 16 bytes more; everything else stays.
+        #expect(second.body.count == first.body.count + 3 + 16)
+    }
+
+    @Test func `RETRY is obeyed, a few times`() async throws {
+        let waits = Waits()
+        let node = Node([Self.refused(429, "RETRY", 201, after: 700), Self.refused(503, "RETRY", 202), Self.accepted])
+        _ = try await service(at: node, waits).register(phone)
+        #expect(waits.all == [.milliseconds(700), .milliseconds(250)])
+        let stubborn = Node([Self.refused(503, "RETRY", 202, after: 1)])
+        await #expect(throws: PhoneError.self) { try await service(at: stubborn, Waits()).register(phone) }
+        #expect(stubborn.requests.count == 6)
+    }
+
+    @Test func `all handles are rotated, also past one that the node does not know`() async throws {
+        let node = Node([Self.accepted, Self.refused(410, "GONE", 310), Self.accepted])
+        let handles = (1...3).map { PhoneHandle([UInt8](repeating: $0, count: 32))! }
+        let entries = [
+            HandleService.Entry(handles[0]), HandleService.Entry(handles[1]),
+            HandleService.Entry(handles[2], senderKeys: [[UInt8](repeating: 5, count: 32)]),
+        ]
+        let failures = await service(at: node, Waits()).rotate(entries, to: phone)
+        #expect(Array(failures.keys) == [handles[1]])
+        #expect(node.requests.map(\.method) == ["PUT", "PUT", "PUT"])
+        #expect(node.requests.map(\.path) == handles.map { "/v1/handles/\(Text.hex($0.bytes))" })
+        #expect(node.requests[2].body.count == node.requests[0].body.count + 3 + 32)
+    }
+
+    @Test func `a handle that the node does not know is forgotten`() async throws {
+        let node = Node([Self.refused(410, "GONE", 310)])
+        try await service(at: node, Waits()).forget(PhoneHandle([UInt8](repeating: 1, count: 32))!)
+        #expect(node.requests.map(\.method) == ["DELETE"])
+        let other = Node([Self.refused(400, "REJECTED", 311)])
+        await #expect(throws: PhoneError.self) {
+            try await service(at: other, Waits()).forget(PhoneHandle([UInt8](repeating: 1, count: 32))!)
+        }
+    }
+
+    @Test func `an answer of anything else is an error that says so`() async throws {
+        for answer in [
+            (404, "not found"), (200, "{}"), (200, #"{"handle":"ab"}"#), (500, ""), (400, #"{"outcome":"MAYBE"}"#),
+        ] {
+            let error = await #expect(throws: PhoneError.self) {
+                try await service(at: Node([answer]), Waits()).register(phone)
+            }
+            guard case .badAnswer = error else {
+                Issue.record("\(answer)")
+                continue
+            }
+        }
+        // A node that names another onion, or asks for too much.
+        for challenge in [Self.challenge(onion: Self.digits), Self.challenge(effort: 1 << 30), (503, "")] {
+            let node = Node([Self.refused(503, "RETRY", 203), challenge])
+            await #expect(throws: PhoneError.self) { try await service(at: node, Waits()).register(phone) }
+            #expect(node.requests.count == 2)
+        }
+    }
+
+    @Test func `pairing tokens are written as they are read, and a descriptor cannot break them`() throws {
+        #expect(phone.text.hasPrefix("android|a b |"))
+        let again = try PhonePairing(phone.text)
+        #expect(again.text == phone.text && again.format == .sealed && again.senderKey == phone.senderKey)
+        var byHandle = phone
+        byHandle.handle = PhoneHandle(Self.digits)
+        #expect(byHandle.text.hasSuffix("|handle:\(Self.digits)"))
+        #expect(try PhonePairing(byHandle.text).handle == byHandle.handle)
+        let web = PhonePairing(endpoint: "https://push.example/x", receiver: WebPushReceiver(), descriptor: "browser")
+        #expect(web.text.split(separator: "|").count == 6)
+        #expect(try PhonePairing(web.text, receiver: web.receiver).text == web.text)
+        for wrong in [
+            "", "iOS|x|key|token", "iOS|x|\(String(repeating: "k", count: 32))|", web.text, "\(phone.text)|x",
+            "iOS|x|\(String(repeating: "k", count: 32))|handle:ab",
+        ] { #expect(throws: PhoneError.self) { try PhonePairing(wrong) } }
+        for value in ["\(phone)", "\(byHandle.handle!)", "\(web.receiver!)", "\(HandleOwner())"] {
+            #expect(value.hasSuffix("redacted>"))
+        }
+    }
+}

@@ -10,6 +10,7 @@ import TNP
 import TestSupport
 import Testing
 import TocsinClient
+import TocsinPhone
 import Tor
 
 @testable import AdminPort
@@ -898,6 +899,12 @@ private let hello: [UInt8] = {
         let byHandle = try PairingToken(phone.pairingToken(by: handle))
         let rung = try await client.submit(try Sealer(byHandle).seal(Array("{}".utf8)), timeout: .seconds(60))
         #expect(rung.kind == .delivered)
+        let host = "\(address)"
+        for phoneProtocol in PhoneProtocol.allCases {
+            try await stage.runLibraryPhone(
+                phoneProtocol, at: NodeHost(host), http: .tcp(host: host, port: 80), tnp: .tcp(host: host, port: 7077),
+                through: .socks5(access.socks, nil))
+        }
         if let prosody { try await ring(prosody, by: client, in: network, stage.directory) }
         await client.close()
         // A site's signature names the onion; a refused one would be an error.

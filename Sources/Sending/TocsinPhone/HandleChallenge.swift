@@ -14,6 +14,9 @@ public struct HandleChallenge: Equatable, Sendable {
     let onionKey: [UInt8]?
     private let seed: [UInt8]
 
+    /// The most hashes that a phone computes.
+    static let maximumEffort: UInt32 = 1 << 24
+
     static let path = "/v1/handles/challenge"
     private static let (seedLength, seedPrefix) = (16, 4)
 
@@ -40,6 +43,12 @@ public struct HandleChallenge: Equatable, Sendable {
         seed = Array(puzzle.prefix(Self.seedLength))
         effort = UInt32(Text.number(puzzle.dropFirst(Self.seedLength).prefix(4)))
         onionKey = nil
+    }
+
+    /// Checks that a phone can do the work.
+    /// - Throws: ``PhoneError/badAnswer(_:)``.
+    func checkEffort() throws(PhoneError) {
+        guard effort <= Self.maximumEffort else { throw .badAnswer("it requires more work than a phone can do") }
     }
 
     /// Searches for a proof, which takes seconds on a slow phone: call it off the main thread.

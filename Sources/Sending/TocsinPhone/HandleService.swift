@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The handles of a phone at one node, over the app's own HTTP client (PROTOCOL §11): through Orbot, the app's tor, or
-/// whatever reaches the node.
+/// The handles of a phone, over the app's own HTTP client (PROTOCOL §11): through Orbot, the app's tor, or whatever reaches
+/// the nodes.
 public struct HandleService: Sendable {
     /// A request that the app's HTTP client sends to the node.
     public struct Request: Sendable {
@@ -13,24 +13,26 @@ public struct HandleService: Sendable {
         public let body: [UInt8]
     }
 
-    /// Sends a request, and returns status and body of the answer. It throws if the node cannot be reached.
-    public typealias Transport = @Sendable (Request) async throws -> (status: Int, body: [UInt8])
+    /// Sends a request to a node, and returns status and body of the answer. It throws if the node cannot be reached.
+    public typealias Transport = @Sendable (NodeHost, Request) async throws -> (status: Int, body: [UInt8])
 
-    /// A handle, and who may ring by it.
+    /// A handle, the node that keeps it, and who may ring by it: what the app stores of each handle.
     public struct Entry: Codable, Hashable, Sendable {
+        /// The node that keeps the handle.
+        public let node: NodeHost
         /// The handle.
         public let handle: PhoneHandle
         /// The public keys that may ring, besides the owner's; none: whoever has the handle.
         public var senderKeys: [[UInt8]]
 
-        /// A handle, and who may ring by it.
-        public init(_ handle: PhoneHandle, senderKeys: [[UInt8]] = []) {
+        /// A handle, the node that keeps it, and who may ring by it.
+        public init(_ handle: PhoneHandle, at node: NodeHost, senderKeys: [[UInt8]] = []) {
+            self.node = node
             self.handle = handle
             self.senderKeys = senderKeys
         }
     }
 
-    private let node: NodeHost
     private let owner: HandleOwner
     private let transport: Transport
     private let sequence: @Sendable () -> UInt64
@@ -38,21 +40,20 @@ public struct HandleService: Sendable {
 
     /// The most times that a request is sent, and the shortest wait between two of them.
     private static let (maximumTries, minimumWait) = (6, Duration.milliseconds(250))
-    private static let maximumEffort: UInt32 = 1 << 24
+    private static let triesPerStep: UInt64 = 1024
 
-    /// Makes the requests of one owner at one node.
+    /// Makes the requests of a phone.
     /// - Parameters:
-    ///   - node: the host name of the node; signatures name it.
-    ///   - owner: whose handles they are.
+    ///   - owner: whose handles they are. A phone has one owner: a node binds a device token that is rung by handle to the
+    ///     handle's owner.
     ///   - sequence: a number greater than all before: Unix time in milliseconds.
     ///   - wait: waits before a request is sent again.
     ///   - transport: the app's HTTP client.
     public init(
-        _ node: NodeHost, owner: HandleOwner, sequence: @escaping @Sendable () -> UInt64,
+        owner: HandleOwner, sequence: @escaping @Sendable () -> UInt64,
         wait: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
         transport: @escaping Transport
     ) {
-        self.node = node
         self.owner = owner
         self.sequence = sequence
         self.wait = wait
@@ -62,58 +63,62 @@ public struct HandleService: Sendable {
     /// Registers the phone. The same phone and owner have the same handle, so it may be repeated daily.
     /// - Parameters:
     ///   - pairing: whose platform and device token.
+    ///   - node: the host name of the node; the signature names it.
     ///   - app: the name of an app of the node; empty for its first one.
     ///   - senderKeys: who may ring, besides the owner; none: whoever has the handle.
     /// - Throws: ``PhoneError``, and what the transport throws.
     public func register(
-        _ pairing: PhonePairing, app: String = "", senderKeys: [[UInt8]] = []
+        _ pairing: PhonePairing, at node: NodeHost, app: String = "", senderKeys: [[UInt8]] = []
     ) async throws -> PhoneHandle {
-        try await perform(.register(pairing, app: app), senderKeys)
+        try await perform(.register(pairing, app: app), senderKeys, at: node)
     }
 
-    /// Puts a new device token behind all of the owner's handles, so that every desktop rings the phone as before.
+    /// Puts a new device token behind all of the phone's handles, at all nodes, so that every desktop rings it as before.
+    /// With the same device token, it puts other sender keys behind them: so one desktop of several is switched off.
     /// - Parameters:
     ///   - entries: the handles, each with its sender keys, which ROTATE replaces.
     ///   - pairing: whose platform and device token.
-    /// - Returns: why a handle could not be rotated, for each such handle; the others are rotated. A handle that the node
-    ///   does not know (``HandleAnswer/Outcome/gone``) must be registered anew, and paired anew.
-    public func rotate(_ entries: [Entry], to pairing: PhonePairing) async -> [PhoneHandle: any Error] {
-        var failures: [PhoneHandle: any Error] = [:]
+    /// - Returns: why a handle could not be rotated, for each such one; the others are rotated. A handle that the node does
+    ///   not know (``HandleAnswer/Outcome/gone``) must be registered anew, and paired anew.
+    public func rotate(_ entries: [Entry], to pairing: PhonePairing) async -> [Entry: any Error] {
+        var failures: [Entry: any Error] = [:]
         for entry in entries {
             do {
-                _ = try await perform(.rotate(entry.handle, pairing), entry.senderKeys)
+                _ = try await perform(.rotate(entry.handle, pairing), entry.senderKeys, at: entry.node)
             } catch {
-                failures[entry.handle] = error
+                failures[entry] = error
             }
         }
         return failures
     }
 
-    /// Ends one handle: its desktop rings no more. The owner's other handles stay.
+    /// Ends one handle: nobody rings by it any more. The phone's other handles stay.
     /// - Throws: ``PhoneError``, and what the transport throws.
-    public func forget(_ handle: PhoneHandle) async throws {
+    public func forget(_ entry: Entry) async throws {
         do {
-            _ = try await perform(.forget(handle), [])
+            _ = try await perform(.forget(entry.handle), [], at: entry.node)
         } catch let error as PhoneError {
             // A handle that the node does not know was forgotten before.
             guard case .refused(let answer) = error, answer.outcome == .gone else { throw error }
         }
     }
 
-    private func perform(_ action: HandleCall.Action, _ senderKeys: [[UInt8]]) async throws -> PhoneHandle {
+    private func perform(
+        _ action: HandleCall.Action, _ senderKeys: [[UInt8]], at node: NodeHost
+    ) async throws -> PhoneHandle {
         let call = HandleCall(action, senderKeys: senderKeys, sequence: sequence(), at: node, by: owner)
         var proof: [UInt8]?
         var tries = 0
         while true {
             tries += 1
             let (status, body) = try await transport(
-                Request(method: call.method, path: call.path, body: call.body(proof: proof)))
+                node, Request(method: call.method, path: call.path, body: call.body(proof: proof)))
             switch try HandleAnswer.reply(status: status, body: body) {
             case .accepted(let handle): return handle
             case .refused(let answer):
                 guard answer.outcome == .retry, tries < Self.maximumTries else { throw PhoneError.refused(answer) }
                 if answer.needsProof {
-                    proof = try await self.proof(for: call)
+                    proof = try await self.proof(for: call, at: node)
                 } else {
                     try await wait(max(Self.minimumWait, .milliseconds(answer.retryAfterMillis)))
                 }
@@ -121,17 +126,20 @@ public struct HandleService: Sendable {
         }
     }
 
-    private func proof(for call: HandleCall) async throws -> [UInt8]? {
-        let (status, body) = try await transport(Request(method: "GET", path: HandleChallenge.path, body: []))
+    private func proof(for call: HandleCall, at node: NodeHost) async throws -> [UInt8] {
+        let (status, body) = try await transport(node, Request(method: "GET", path: HandleChallenge.path, body: []))
         guard status == 200 else { throw PhoneError.badAnswer("the challenge has status \(status)") }
         let challenge = try HandleChallenge(body)
         guard challenge.onionKey == node.onionKey else {
             throw PhoneError.badAnswer("the node does not know itself by the name \(node.name)")
         }
-        guard challenge.effort <= Self.maximumEffort else {
-            throw PhoneError.badAnswer("it requires more work than a phone can do")
+        try challenge.checkEffort()
+        var nonce = UInt64.random(in: 0...UInt64.max)
+        while true {
+            if let proof = challenge.solve(for: call, from: nonce, tries: Self.triesPerStep) { return proof }
+            nonce &+= Self.triesPerStep
+            try Task.checkCancellation()
+            await Task.yield()
         }
-        // Off the caller's thread: a search may take seconds.
-        return await Task.detached { challenge.solve(for: call, from: UInt64.random(in: 0...UInt64.max)) }.value
     }
 }

@@ -24,6 +24,8 @@ import Testing
         }
     }
 
+    private static let host = NodeHost("127.0.0.1")
+    private static let entry = HandleService.Entry(PhoneHandle([UInt8](repeating: 1, count: 32))!, at: host)
     private static let digits = String(repeating: "ab", count: 32)
     private static let accepted = (200, #"{"handle":"\#(digits)"}"#)
     private let phone = PhonePairing(.android, deviceToken: String(repeating: "t", count: 64), descriptor: "a|b\n")
@@ -55,13 +57,13 @@ import Testing
 
     private func service(at node: Node, _ waits: Waits) -> HandleService {
         HandleService(
-            NodeHost("127.0.0.1"), owner: HandleOwner(), sequence: { waits.next() }, wait: { waits.add($0) },
-            transport: { node.answer($0) })
+            owner: HandleOwner(), sequence: { waits.next() }, wait: { waits.add($0) },
+            transport: { _, request in node.answer(request) })
     }
 
     @Test func `a REGISTER without a proof asks for the challenge, and is sent again with one`() async throws {
         let node = Node([Self.refused(503, "RETRY", 203), Self.challenge(), Self.accepted])
-        let handle = try await service(at: node, Waits()).register(phone)
+        let handle = try await service(at: node, Waits()).register(phone, at: Self.host)
         #expect(handle.text == "handle:\(Self.digits)")
         let (first, challenge, second) = (node.requests[0], node.requests[1], node.requests[2])
         #expect(challenge.method == "GET" && challenge.path == "/v1/handles/challenge" && challenge.body.isEmpty)
@@ -73,10 +75,12 @@ import Testing
     @Test func `RETRY is obeyed, a few times`() async throws {
         let waits = Waits()
         let node = Node([Self.refused(429, "RETRY", 201, after: 700), Self.refused(503, "RETRY", 202), Self.accepted])
-        _ = try await service(at: node, waits).register(phone)
+        _ = try await service(at: node, waits).register(phone, at: Self.host)
         #expect(waits.all == [.milliseconds(700), .milliseconds(250)])
         let stubborn = Node([Self.refused(503, "RETRY", 202, after: 1)])
-        await #expect(throws: PhoneError.self) { try await service(at: stubborn, Waits()).register(phone) }
+        await #expect(throws: PhoneError.self) {
+            try await service(at: stubborn, Waits()).register(phone, at: Self.host)
+        }
         #expect(stubborn.requests.count == 6)
     }
 
@@ -84,11 +88,11 @@ import Testing
         let node = Node([Self.accepted, Self.refused(410, "GONE", 310), Self.accepted])
         let handles = (1...3).map { PhoneHandle([UInt8](repeating: $0, count: 32))! }
         let entries = [
-            HandleService.Entry(handles[0]), HandleService.Entry(handles[1]),
-            HandleService.Entry(handles[2], senderKeys: [[UInt8](repeating: 5, count: 32)]),
+            HandleService.Entry(handles[0], at: Self.host), HandleService.Entry(handles[1], at: Self.host),
+            HandleService.Entry(handles[2], at: Self.host, senderKeys: [[UInt8](repeating: 5, count: 32)]),
         ]
         let failures = await service(at: node, Waits()).rotate(entries, to: phone)
-        #expect(Array(failures.keys) == [handles[1]])
+        #expect(Array(failures.keys) == [entries[1]])
         #expect(node.requests.map(\.method) == ["PUT", "PUT", "PUT"])
         #expect(node.requests.map(\.path) == handles.map { "/v1/handles/\(Text.hex($0.bytes))" })
         #expect(node.requests[2].body.count == node.requests[0].body.count + 3 + 32)
@@ -96,11 +100,11 @@ import Testing
 
     @Test func `a handle that the node does not know is forgotten`() async throws {
         let node = Node([Self.refused(410, "GONE", 310)])
-        try await service(at: node, Waits()).forget(PhoneHandle([UInt8](repeating: 1, count: 32))!)
+        try await service(at: node, Waits()).forget(Self.entry)
         #expect(node.requests.map(\.method) == ["DELETE"])
         let other = Node([Self.refused(400, "REJECTED", 311)])
         await #expect(throws: PhoneError.self) {
-            try await service(at: other, Waits()).forget(PhoneHandle([UInt8](repeating: 1, count: 32))!)
+            try await service(at: other, Waits()).forget(Self.entry)
         }
     }
 
@@ -109,7 +113,7 @@ import Testing
             (404, "not found"), (200, "{}"), (200, #"{"handle":"ab"}"#), (500, ""), (400, #"{"outcome":"MAYBE"}"#),
         ] {
             let error = await #expect(throws: PhoneError.self) {
-                try await service(at: Node([answer]), Waits()).register(phone)
+                try await service(at: Node([answer]), Waits()).register(phone, at: Self.host)
             }
             guard case .badAnswer = error else {
                 Issue.record("\(answer)")
@@ -119,7 +123,9 @@ import Testing
         // A node that names another onion, or asks for too much.
         for challenge in [Self.challenge(onion: Self.digits), Self.challenge(effort: 1 << 30), (503, "")] {
             let node = Node([Self.refused(503, "RETRY", 203), challenge])
-            await #expect(throws: PhoneError.self) { try await service(at: node, Waits()).register(phone) }
+            await #expect(throws: PhoneError.self) {
+                try await service(at: node, Waits()).register(phone, at: Self.host)
+            }
             #expect(node.requests.count == 2)
         }
     }

@@ -29,7 +29,7 @@ extension Stage {
         var pairing = try PhonePairing(device.pairingToken)
         let owner = HandleOwner()
         let sequence = { @Sendable in UInt64(UnixTime.milliseconds) }
-        let service = HandleService(node, owner: owner, sequence: sequence) { [self] request in
+        let service = HandleService(owner: owner, sequence: sequence) { [self] node, request in
             let fields =
                 request.body.isEmpty
                 ? [] : ["Content-Type: application/octet-stream", "Content-Length: \(request.body.count)"]
@@ -64,7 +64,7 @@ extension Stage {
 
         let handle: PhoneHandle
         switch phoneProtocol {
-        case .http: handle = try await service.register(pairing)
+        case .http: handle = try await service.register(pairing, at: node)
         case .tnp: handle = try await overTNP(.register(pairing, app: ""))
         }
         pairing.handle = handle
@@ -73,12 +73,12 @@ extension Stage {
         var renewed = try PhonePairing(device.pairingToken)
         renewed.handle = nil
         switch phoneProtocol {
-        case .http: #expect(await service.rotate([HandleService.Entry(handle)], to: renewed).isEmpty)
+        case .http: #expect(await service.rotate([HandleService.Entry(handle, at: node)], to: renewed).isEmpty)
         case .tnp: #expect(try await overTNP(.rotate(handle, renewed)) == handle)
         }
         try await ring("after", pairing, device.deviceToken)
         switch phoneProtocol {
-        case .http: try await service.forget(handle)
+        case .http: try await service.forget(HandleService.Entry(handle, at: node))
         case .tnp: #expect(try await overTNP(.forget(handle)) == handle)
         }
         await #expect(throws: PhoneError.self) { _ = try await overTNP(.rotate(handle, renewed)) }

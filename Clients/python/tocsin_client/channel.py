@@ -14,8 +14,8 @@ from typing import Any
 from python_socks.async_.asyncio import Proxy
 
 from . import errors, session
-from .link import Link, Waiter
-from .nodes import State, choose
+from .link import History, Link, Waiter
+from .nodes import HOPELESS_AFTER, State, choose
 from .options import Options, Progress
 from .outcome import Kind, Outcome
 
@@ -26,8 +26,17 @@ SHORTEST_RETRY = 0.25
 class Channel:
     """The links to all nodes over one tor circuit each: for one phone, or for all if phones are not isolated."""
 
-    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop, solvers: Executor, on_progress: Callable[[Progress], None] | None, on_idle: Callable[[Channel], None]) -> None:
+    def __init__(
+        self,
+        options: Options,
+        history: History,
+        loop: asyncio.AbstractEventLoop,
+        solvers: Executor,
+        on_progress: Callable[[Progress], None] | None,
+        on_idle: Callable[[Channel], None],
+    ) -> None:
         self.options = options
+        self.history = history
         self.loop = loop
         self.solvers = solvers
         self._on_progress = on_progress
@@ -228,11 +237,22 @@ class Channel:
         now = self.now()
         for link in self.links:
             link.tick(now)
+        if not self.history.has_connected:
+            self._give_up(now)
         if self.is_active or any(link.is_busy for link in self.links):
             self._ticker = self.loop.call_later(1.0, self._tick)
         else:
             self._ticker = None
             self._on_idle(self)
+
+    def _give_up(self, now: float) -> None:
+        """Ends submissions that a mistake in the settings keeps from every node: no proxy, or no node, at the address."""
+        for waiter in list(self.waiters):
+            links = [link for link in self.links if link.index not in waiter.excluded]
+            if now - (waiter.deadline - waiter.seconds) < HOPELESS_AFTER or not all(link.node.is_hopeless for link in links):
+                continue
+            if links[0].failure is not None:
+                self._finish(waiter, links[0].failure)
 
     def close(self) -> None:
         """Closes all connections; submissions without an outcome fail."""

@@ -22,7 +22,7 @@ from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, Re
 from .handle import PREFIX, Handle
 from .handle_request import HandleOwner, HandleOwnerError, HandleRefused
 from .notification import BisqNotification, NotificationType, Schema
-from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, is_onion_label
+from .onion_key import OnionKey, OnionKeyError, TemporaryOnionKey, check_onion
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
 from .site_key import SiteKey, SiteKeyError
@@ -521,17 +521,12 @@ def _node(text: str, is_direct: bool) -> Address:
         address = Address.parse(text)
     except ValueError:
         raise Failure(f"--node must be like ADDRESS.onion:7077, not {text}", USAGE) from None
-    if not address.host.lower().endswith(".onion"):
-        return address
-    if is_direct:
+    if is_direct and address.host.lower().endswith(".onion"):
         raise Failure("--direct cannot reach an onion: omit it, or give the node's own address", USAGE)
-    # Subdomains of an onion address are not part of it.
-    if not is_onion_label(address.host.lower().removesuffix(".onion").rpartition(".")[2]):
-        raise Failure(
-            f"{address.host} is not an onion address: before .onion, it has 56 letters and digits, which include a "
-            "checksum. Copy the whole address",
-            USAGE,
-        )
+    try:
+        check_onion(address.host)
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from None
     return address
 
 

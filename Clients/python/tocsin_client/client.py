@@ -15,8 +15,9 @@ from .channel import Channel
 from .envelope import Envelope, Format, Signature, Submission
 from .handle import Handle
 from .handle_request import HandleOwner, HandleRefused, HandleRequest
-from .link import Waiter
+from .link import History, Waiter
 from .notification import BisqNotification, NotificationType, Schema
+from .onion_key import check_onion
 from .options import Address, Options, Progress
 from .outcome import Kind, Outcome
 from .pairing import PairingToken
@@ -66,6 +67,8 @@ class TocsinClient:
         addresses = tuple(Address.parse(node) if isinstance(node, str) else node for node in nodes)
         if not addresses:
             raise ValueError("a client needs at least one node")
+        for address in addresses:
+            check_onion(address.host)
         proxy = Address.parse(socks) if isinstance(socks, str) else socks
         self.options = Options(
             nodes=addresses, socks=proxy, work_limit=work_limit, patience=patience, agent=agent,
@@ -77,6 +80,7 @@ class TocsinClient:
         self._solvers = ThreadPoolExecutor(session.SEARCHES, "tocsin-solver")
         self._pairings: dict[str, PairingToken] = {}
         self._channels: dict[str, Channel] = {}
+        self._history = History()
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -284,7 +288,8 @@ class TocsinClient:
             shared = list(self._channels.values())
             return shared[hash(address) % len(shared)]
         if channel is None:
-            channel = Channel(self.options, self.loop, self._solvers, self.on_progress, self._forget)
+            channel = Channel(
+                self.options, self._history, self.loop, self._solvers, self.on_progress, self._forget)
             self._channels[key] = channel
         return channel
 

@@ -55,9 +55,18 @@ class Waiter(Entry):
     """Runs while the entry waits for a node's retry_after."""
 
 
+@dataclass
+class History:
+    """What all channels of a client have seen."""
+
+    has_connected: bool = False
+    """Whether the client has ever reached a node. What fails then is no mistake of its settings."""
+
+
 class Channel(Protocol):
     """What a link needs of the channel that it belongs to."""
 
+    history: History
     options: Options
     loop: asyncio.AbstractEventLoop
     solvers: Executor
@@ -137,10 +146,12 @@ class Link(asyncio.Protocol):
             return
         self.channel.report(Progress("connecting", self.address))
         failure: errors.SubmissionError
+        is_mistaken = False
         try:
             await asyncio.wait_for(self.channel.open(self), self.channel.options.connect_timeout)
             return
         except ProxyConnectionError as error:
+            is_mistaken = True
             failure = errors.ProxyUnreachable(
                 f"the SOCKS proxy at {self.channel.options.socks} cannot be reached: {_cause(error)}"
             )
@@ -151,12 +162,14 @@ class Link(asyncio.Protocol):
                 f"the node cannot be reached: no connection within {self.channel.options.connect_timeout:g} s"
             )
         except OSError as error:
+            is_mistaken = self.channel.options.socks is None
             failure = errors.NodeUnreachable(f"the node cannot be reached: {_cause(error)}")
         except Exception as error:  # noqa: BLE001: a library's surprise must not end the attempts in silence.
             failure = errors.NodeUnreachable(f"the node cannot be reached: {type(error).__name__}")
         # The time limit may pass at the moment of success.
         if self._dial is asyncio.current_task():
             self._dial = None
+            self.node.is_mistaken = is_mistaken
             self.fail(failure)
 
     def fail(self, failure: errors.SubmissionError, at_least: float = 0.0) -> None:
@@ -181,6 +194,7 @@ class Link(asyncio.Protocol):
         self._pinged = False
         self._idle_since = None
         self.node.state = State.CONNECTED
+        self.channel.history.has_connected = True
         self.connected_at = self.last_frame = self.channel.now()
         self.channel.report(Progress("connected", self.address))
         transport.write(self.session.connected(self.channel.options.agent))

@@ -19,6 +19,9 @@ LONGEST_PAUSE = 600.0
 UNRELIABLE = 3
 """Losses in a row, without a RESULT between them, after which other nodes are tried."""
 
+HOPELESS_AFTER = 5.0
+"""How long a submission waits for nodes that a mistake seems to keep away, in seconds."""
+
 FATAL_PAUSE = 60.0
 """How long the client does not use a node that closed a connection for good, in seconds."""
 
@@ -44,6 +47,8 @@ class NodeState:
     state: State = State.UNUSED
     failures: int = 0
     """Failures since the last RESULT."""
+    is_mistaken: bool = False
+    """Whether the last attempt failed because nothing listens at the proxy, or without one at the node."""
     retry_at: float = 0.0
     """The time from which the client may connect again, while the node is down or has refused."""
 
@@ -60,6 +65,11 @@ class NodeState:
     def is_unreliable(self) -> bool:
         """Whether the node loses connections before it answers anything."""
         return self.failures >= UNRELIABLE
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether several attempts have failed in a way that waiting is not likely to change."""
+        return self.state is State.DOWN and self.is_mistaken and self.failures >= UNRELIABLE
 
     def failed(self, now: float, random: float, at_least: float = 0.0) -> float:
         """Counts a failure.

@@ -38,6 +38,16 @@ def is_onion_label(label: str) -> bool:
     return version == b"\x03" and hashlib.sha3_256(b".onion checksum" + key + version).digest()[:2] == checksum
 
 
+def check_onion(host: str) -> None:
+    """Raises :class:`ValueError` for a host in ``.onion`` that is no v3 onion address."""
+    name = host.lower()
+    if name.endswith(".onion") and not is_onion_label(name.removesuffix(".onion").rpartition(".")[2]):
+        raise ValueError(
+            f"{host} is not an onion address: before .onion, it has 56 letters and digits, which include a checksum. "
+            "Copy the whole address"
+        )
+
+
 def signed_onion(host: str) -> bytes:
     """What a signature for a node at this host names: the public key in an onion address; zeros for any other host."""
     name = host.lower()

@@ -3,7 +3,7 @@
 import Console
 import Cryptography
 import EventLoop
-import Tor
+import TocsinClient
 
 /// Parses the address of a node on the command line.
 enum NodeAddress {
@@ -17,13 +17,7 @@ enum NodeAddress {
         guard !direct else {
             throw fail("--direct cannot reach an onion: omit it, or give the node's own address", .usage)
         }
-        // Subdomains of an onion address are not part of it.
-        let label = host.dropLast(".onion".count).split(separator: ".").last.map(String.init) ?? ""
-        guard OnionAddress(label) != nil else {
-            throw fail(
-                "\(host) is not an onion address: before .onion, an onion address has \(OnionAddress.labelLength) letters and "
-                    + "digits, which include a checksum. Copy the whole address", .usage)
-        }
+        guard OnionAddress(host: host) != nil else { throw fail("\(ClientError.invalidOnion(endpoint))", .usage) }
         return endpoint
     }
 }

@@ -52,10 +52,20 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         case foreign(String)
         /// The node does not know the sender's site key.
         case siteRefused
+        /// Without a proxy, nothing answers at the node's address, for this reason.
+        case nothingThere(String)
+
+        /// Whether waiting is not likely to change it: a wrong address, or a proxy that does not run.
+        package var isLikelyMistake: Bool {
+            switch self {
+            case .proxyUnreachable, .nothingThere: true
+            case .unreachable, .closing, .refused, .foreign, .siteRefused: false
+            }
+        }
 
         package var text: String {
             switch self {
-            case .unreachable(let reason): reason
+            case .unreachable(let reason), .nothingThere(let reason): reason
             case .closing(let goAway): goAway.text.isEmpty ? "the node sent GOAWAY" : goAway.text
             case .proxyUnreachable(let endpoint, let reason):
                 "the SOCKS proxy at \(endpoint) cannot be reached: \(reason)"
@@ -190,10 +200,12 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             } catch {
                 guard !isClosed else { return }
                 dialling = nil
-                if case .proxyUnreachable(let endpoint, let reason) = error {
-                    fail(.proxyUnreachable(endpoint, reason))
-                } else {
-                    fail(.unreachable(error.description))
+                switch error {
+                case .proxyUnreachable(let endpoint, let reason): fail(.proxyUnreachable(endpoint, reason))
+                case .system,
+                    .unknownHost where destination.proxy == nil:
+                    fail(.nothingThere(error.description))
+                default: fail(.unreachable(error.description))
                 }
             }
         }

@@ -44,6 +44,9 @@ package struct NodeState {
     /// Whether the node loses connections before it answers anything.
     package var isUnreliable: Bool { backoff.failures >= Self.unreliable }
 
+    /// Whether several attempts to connect have failed since the last RESULT, and the last one did.
+    package var isOftenDown: Bool { state == .down && isUnreliable }
+
     /// Counts a failure.
     /// - Parameters:
     ///   - random: a random number from 0 up to 1, for the jitter.

@@ -8,6 +8,8 @@ import TNP
 public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The client could not connect to the node, or lost the connection, until the time limit passed; with the last reason.
     case unreachable(String)
+    /// A node's address ends in `.onion`, but is no onion address: a letter is wrong or missing.
+    case invalidOnion(Endpoint)
     /// The client could not connect to tor's SOCKS port or another proxy; with the proxy's endpoint and the reason.
     case proxyUnreachable(Endpoint, String)
     /// The client was connected to the node, but received no result within this time limit. The node may still deliver the
@@ -25,7 +27,7 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The error for why a link has no connection.
     init(_ failure: NodeLink.Failure) {
         switch failure {
-        case .unreachable, .closing: self = .unreachable(failure.text)
+        case .unreachable, .closing, .nothingThere: self = .unreachable(failure.text)
         case .proxyUnreachable(let endpoint, let reason): self = .proxyUnreachable(endpoint, reason)
         case .refused(let goAway): self = .connectionClosed(goAway)
         case .siteRefused: self = .connectionClosed(GoAway(code: .abuse, text: SiteIdentity.refusal))
@@ -37,6 +39,9 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .unreachable(let reason): "the node cannot be reached: \(reason)"
+        case .invalidOnion(let node):
+            "\(node) is not an onion address: before .onion, it has 56 letters and digits, which include a checksum. "
+                + "Copy the whole address"
         case .proxyUnreachable(let endpoint, let reason): NodeLink.Failure.proxyUnreachable(endpoint, reason).text
         case .noResult(let time):
             "no result within \(time.components.seconds) s; the node may still deliver the notification"

@@ -86,6 +86,16 @@ struct SubmissionRouting {
         return candidates.allSatisfy { nodes[$0].state == .refused } ? .fail : .wait
     }
 
+    /// How long a submission waits for nodes that a mistake in the client's settings seems to keep away.
+    static let mistakeTimeout = Duration.seconds(5)
+
+    /// Whether the submission ends without an outcome, because the client has never reached a node and is not likely to.
+    /// - Parameter isHopeless: whether several attempts to connect to each node have failed by a likely mistake.
+    func givesUp(_ isHopeless: [Bool], now: MonotonicTime) -> Bool {
+        now - terms.started >= Self.mistakeTimeout
+            && isHopeless.indices.allSatisfy { isHopeless[$0] || excluded.contains($0) }
+    }
+
     /// A node has answered.
     /// - Parameter random: a random number from 0 up to 1, for the jitter.
     mutating func answered(_ outcome: Outcome, by node: Int, now: MonotonicTime, random: Double) -> Step {

@@ -20,6 +20,7 @@ extension TocsinClient: NodeLinkOwner {
         switch event {
         case .connecting: progress?(.connecting(node))
         case .connected:
+            hasConnected = true
             progress?(.connected)
             assignWaiting(link.channel)
         case .welcomed(let welcome): progress?(.welcomed(welcome))

@@ -92,6 +92,8 @@ public actor TocsinClient {
     private var waiterCount: UInt64 = 0
     private var pending: [UInt64: Waiter] = [:]
     private(set) var isClosed = false
+    /// Whether the client has ever reached a node: what fails then is no mistake in its settings.
+    var hasConnected = false
     /// Fires while submissions wait or connections are open: see ``tick()``.
     private var ticker: Timer?
 
@@ -170,6 +172,7 @@ public actor TocsinClient {
         returnsWhenQueued: Bool = false
     ) async throws -> Waiter.Answer {
         guard !isClosed else { throw ClientError.closed }
+        if let node = options.nodes.first(where: \.isInvalidOnion) { throw ClientError.invalidOnion(node) }
         guard pending.count < Self.maximumPending else { throw ClientError.queueFull(Self.maximumPending) }
         waiterCount += 1
         let number = waiterCount
@@ -265,6 +268,9 @@ public actor TocsinClient {
         for waiter in pending.values {
             if waiter.routing.terms.deadline <= now {
                 overdue(waiter, now: now)
+            } else if !hasConnected, waiter.routing.givesUp(waiter.channel.links.map(\.isHopeless), now: now) {
+                let failure = waiter.channel.links.first(where: \.isHopeless)?.failure
+                finish(waiter, .failure(failure ?? .unreachable("no node can be used now")))
             } else if waiter.routing.resumes(at: now) {
                 again(waiter)
             }

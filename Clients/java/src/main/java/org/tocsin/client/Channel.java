@@ -24,7 +24,14 @@ final class Channel {
 
     private static final long TICK = Duration.ofSeconds(1).toNanos();
 
+    /** What all channels of a client have seen. */
+    static final class History {
+        /** Whether the client has ever reached a node. What fails then is no mistake of its settings. */
+        boolean hasConnected;
+    }
+
     final Settings settings;
+    final History history;
     final Loop loop;
     final Executor solvers;
     /** The password for the proxy: tor gives each one a circuit of its own. */
@@ -39,8 +46,9 @@ final class Channel {
     private Loop.Timer ticker;
     private boolean isClosed;
 
-    Channel(Settings settings, Loop loop, Executor solvers, Consumer<Channel> onIdle) {
+    Channel(Settings settings, History history, Loop loop, Executor solvers, Consumer<Channel> onIdle) {
         this.settings = settings;
+        this.history = history;
         this.loop = loop;
         this.solvers = solvers;
         this.onIdle = onIdle;
@@ -287,6 +295,9 @@ final class Channel {
         }
         long now = Loop.now();
         links.forEach(link -> link.tick(now));
+        if (!history.hasConnected) {
+            giveUp(now);
+        }
         if (isActive() || isBusy()) {
             ticker = loop.schedule(TICK, this::tick);
         } else {
@@ -302,6 +313,19 @@ final class Channel {
                     onIdle.accept(this);
                 }
             });
+        }
+    }
+
+    /** Ends submissions that a mistake in the settings keeps from every node: no proxy, or no node, at the address. */
+    private void giveUp(long now) {
+        for (Entry entry : List.copyOf(entries)) {
+            List<Link> candidates = links.stream()
+                    .filter(link -> !entry.excluded.contains(link.index))
+                    .toList();
+            if (now - (entry.deadline - entry.timeout) >= NodeState.HOPELESS_AFTER
+                    && candidates.stream().allMatch(link -> link.node.isHopeless())) {
+                fail(entry, candidates.get(0).failure());
+            }
         }
     }
 

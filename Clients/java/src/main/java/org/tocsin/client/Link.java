@@ -133,6 +133,7 @@ final class Link implements Connection.Handler {
         hasPinged = false;
         idleSince = null;
         node.state = NodeState.State.CONNECTED;
+        channel.history.hasConnected = true;
         connectedAt = Loop.now();
         lastFrame = connectedAt;
         channel.report(new Progress(Progress.Step.CONNECTED, address));
@@ -167,6 +168,7 @@ final class Link implements Connection.Handler {
         boolean wasWelcomed = session.welcome().isPresent();
         disconnect();
         if (!wasOpen) {
+            node.isMistaken = isProxyUnreachable || channel.settings.proxy == null;
             fail(
                     isProxyUnreachable
                             ? new SubmissionException(

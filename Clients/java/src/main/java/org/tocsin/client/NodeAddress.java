@@ -13,6 +13,10 @@ public record NodeAddress(String host, int port) {
         if (host.isEmpty() || host.length() > 255 || port < 1 || port > 65535) {
             throw new IllegalArgumentException("an address has a host and a port from 1 to 65535");
         }
+        if (OnionAddress.isOnion(host) && !OnionAddress.isValid(OnionAddress.label(host))) {
+            throw new IllegalArgumentException(host + " is not an onion address: before .onion, it has 56 letters and digits,"
+                    + " which include a checksum. Copy the whole address");
+        }
     }
 
     /**

@@ -15,6 +15,8 @@ final class NodeState {
     static final long BACKOFF_CAP = Duration.ofSeconds(30).toNanos();
     /** The longest {@code retry_after} of a GOAWAY that the client obeys. */
     static final long LONGEST_PAUSE = Duration.ofMinutes(10).toNanos();
+    /** How long a submission waits for nodes that a mistake seems to keep away. */
+    static final long HOPELESS_AFTER = Duration.ofSeconds(5).toNanos();
     /** How long the client does not use a node that closed a connection for good. */
     static final long FATAL_PAUSE = Duration.ofSeconds(60).toNanos();
 
@@ -34,6 +36,9 @@ final class NodeState {
     /** The time from which the client may connect again, while the node is down or has refused. */
     long retryAt;
 
+    /** Whether the last attempt failed because nothing listens at the proxy, or without one at the node. */
+    boolean isMistaken;
+
     private int failures;
 
     boolean isUsable() {
@@ -51,6 +56,11 @@ final class NodeState {
     /** Whether the node loses connections before it answers anything. */
     boolean isUnreliable() {
         return failures >= UNRELIABLE;
+    }
+
+    /** Whether several attempts have failed in a way that waiting is not likely to change. */
+    boolean isHopeless() {
+        return state == State.DOWN && isMistaken && failures >= UNRELIABLE;
     }
 
     /**

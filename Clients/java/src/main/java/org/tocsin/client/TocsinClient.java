@@ -42,6 +42,7 @@ public final class TocsinClient implements AutoCloseable {
     private static final AtomicLong LAST_SEQUENCE = new AtomicLong();
 
     private final Settings settings;
+    private final Channel.History history = new Channel.History();
     private final Loop loop = new Loop();
     private final ExecutorService solvers = Executors.newFixedThreadPool(Session.SEARCHES, task -> {
         Thread thread = new Thread(task, "tocsin-solver");
@@ -613,7 +614,7 @@ public final class TocsinClient implements AutoCloseable {
             List<Channel> shared = List.copyOf(channels.values());
             return shared.get(Math.floorMod(address.hashCode(), shared.size()));
         }
-        channel = new Channel(settings, loop, solvers, idle -> channels.values().remove(idle));
+        channel = new Channel(settings, history, loop, solvers, idle -> channels.values().remove(idle));
         channels.put(key, channel);
         return channel;
     }

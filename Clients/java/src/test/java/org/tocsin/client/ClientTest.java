@@ -127,7 +127,8 @@ class ClientTest {
 
     @Test
     void addresses() {
-        assertEquals(new NodeAddress("abc.onion", 7077), NodeAddress.parse("abc.onion:7077"));
+        assertEquals(new NodeAddress("abc.example", 7077), NodeAddress.parse("abc.example:7077"));
+        assertThrows(IllegalArgumentException.class, () -> NodeAddress.parse("abc.onion:7077"));
         assertEquals("[::1]:80", NodeAddress.parse("[::1]:80").toString());
         for (String text : List.of("", "abc", "abc:", ":80", "abc:0", "abc:65536", "abc:x", "abc:\u0663")) {
             assertThrows(IllegalArgumentException.class, () -> NodeAddress.parse(text), text);

@@ -111,12 +111,14 @@ release: packages
 	chrpath --delete .build/tocsin >/dev/null
 	@ls -l .build/tocsin
 
-# The jar with the library and its tests, the jar with the command line, the API pages in target/site, and the wheel.
+# For senders, the jar with the library, the jar with the command line, the API pages in target/site, and the wheel; for
+# phones, a jar.
 clients: packages-clients
 	cd Clients/java && mvn -q -B -s debian-settings.xml package javadoc:javadoc
+	cd Clients/java-phone && mvn -q -B -s debian-settings.xml package javadoc:javadoc
 	rm -rf Clients/python/dist
 	cd Clients/python && /usr/bin/python3 -m build --no-isolation --wheel >/dev/null
-	@ls -l Clients/java/target/tocsin-client*.jar Clients/python/dist/*.whl
+	@ls -l Clients/java/target/tocsin-client*.jar Clients/java-phone/target/tocsin-phone.jar Clients/python/dist/*.whl
 
 packages-deb: packages
 	$(call install,$(PACKAGING))

@@ -2,7 +2,7 @@
 """The phone's side, written from Docs/phone.md alone. STATE is a JSON file with secrets, one for each pairing.
 
     phone.py new STATE PLATFORM DEVICE_TOKEN DESCRIPTOR      makes key and owner, prints the pairing token
-    phone.py register STATE HOST[:PORT] [--tor HOST:PORT]    gets a handle, prints the pairing token with it
+    phone.py register STATE HOST[:PORT] [--app NAME] [--tor HOST:PORT]   gets a handle, prints the pairing token with it
     phone.py restrict STATE [--tor HOST:PORT]                only this pairing's desktop may ring the handle
     phone.py rotate STATE NEW_DEVICE_TOKEN [--tor HOST:PORT] puts another device token behind the handle
     phone.py forget STATE [--tor HOST:PORT]                  ends the handle
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from python_socks.sync import Proxy
 
-PLATFORM, TOKEN, HANDLE, PROOF, OWNER, SENDERS, SEQUENCE, SIGNATURE = 1, 2, 0x0B, 0x10, 0x20, 0x21, 0x22, 0x23
+PLATFORM, TOKEN, APP, HANDLE, PROOF, OWNER, SENDERS, SEQUENCE, SIGNATURE = 1, 2, 10, 11, 0x10, 0x20, 0x21, 0x22, 0x23
 OPERATIONS = {"POST": 0x10, "PUT": 0x12, "DELETE": 0x13}  # the byte in what the owner signs
 NO_HANDLE = {"handle": None, "node": None, "restricted": False}
 
@@ -63,8 +63,8 @@ def ask(node, tor, method, path, body=None):
 
 def find_proof(node, tor, digest):
     status, challenge = ask(node, tor, "GET", "/v1/handles/challenge")
-    if challenge.get("onion") != onion_key(node).hex():
-        sys.exit(challenge.get("text") or f"HTTP {status}: the challenge is not for this node's onion address")
+    if challenge.get("onion") != onion_key(node).hex() or challenge["effort"] > 2**24:
+        sys.exit(challenge.get("text") or f"HTTP {status}: the challenge is for another onion, or too much work")
     seed, effort, nonce = bytes.fromhex(challenge["seed"]), challenge["effort"], 0
     puzzle = b"tnp1-puzzle" + seed + digest + effort.to_bytes(4, "big")
     while int.from_bytes(blake2b(puzzle + nonce.to_bytes(8, "big"))[:8], "big") > (2**64 - 1) // effort:
@@ -78,21 +78,21 @@ def send(file, state, node, tor, method, fields):  # returns the node's answer, 
     digest = blake2b(encode(fields))
     owner = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(state["owner"]))
     fields[SIGNATURE] = owner.sign(b"tnp1-handle" + bytes([OPERATIONS[method]]) + onion_key(node) + digest)
-    for _ in range(10):
+    for _ in range(6):
         status, answer = ask(node, tor, method, path, encode(fields))
         if answer.get("outcome") != "RETRY":
             break
         if answer.get("reason") in (203, 204):
             fields[PROOF] = find_proof(node, tor, digest)  # neither digest nor signature cover it
         else:
-            time.sleep(answer.get("retryAfterMillis", 1000) / 1000)
+            time.sleep(max(0.25, answer["retryAfterMillis"] / 1000))
     if status == 200 and "outcome" not in answer:
         return answer
     if answer.get("outcome") == "GONE":
         save(file, state | NO_HANDLE)
     sys.exit(answer.get("text") or f"HTTP {status}: {answer}")
 
-def main(command, file, *values, tor=None):
+def main(command, file, *values, tor=None, app=""):
     if command == "new":
         platform, token, descriptor = values
         if os.path.exists(file) or "|" in descriptor or not descriptor.isprintable():
@@ -121,6 +121,8 @@ def main(command, file, *values, tor=None):
         fields[SENDERS] = sender_key(state)
     if command == "register":
         fields[OWNER] = public_key(bytes.fromhex(state["owner"]))
+        if app:
+            fields[APP] = app.encode()
         state["handle"] = send(file, state, state["node"], tor, "POST", fields)["handle"]
     else:
         fields[HANDLE] = bytes.fromhex(state["handle"])
@@ -129,13 +131,14 @@ def main(command, file, *values, tor=None):
     return {"register": pairing_token(state), "restrict": "restricted", "rotate": "rotated"}[command]
 
 if __name__ == "__main__":
-    arguments, tor = sys.argv[1:], None
-    if arguments[-2:-1] == ["--tor"]:
-        arguments, tor = arguments[:-2], arguments[-1]
+    arguments, options = sys.argv[1:], {}
+    while arguments[-2:-1] in (["--tor"], ["--app"]):
+        *arguments, name, value = arguments
+        options[name.removeprefix("--")] = value
     counts = {"new": 5, "register": 3, "restrict": 2, "rotate": 3, "forget": 2, "open": 2}
     if not arguments or counts.get(arguments[0]) != len(arguments):
         sys.exit(__doc__)
     try:
-        print(main(*arguments, tor=tor))
+        print(main(*arguments, **options))
     except Exception as error:  # network, proxy, or a text that this key does not open
         sys.exit(f"{type(error).__name__}: {error}")

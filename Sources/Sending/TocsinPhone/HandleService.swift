@@ -60,7 +60,7 @@ public struct HandleService: Sendable {
         self.transport = transport
     }
 
-    /// Registers the phone. The same phone and owner have the same handle, so it may be repeated daily.
+    /// Registers the phone, once for each node: the same device token, app and owner have the same handle.
     /// - Parameters:
     ///   - pairing: whose platform and device token.
     ///   - node: the host name of the node; the signature names it.
@@ -74,7 +74,8 @@ public struct HandleService: Sendable {
     }
 
     /// Puts a new device token behind all of the phone's handles, at all nodes, so that every desktop rings it as before.
-    /// With the same device token, it puts other sender keys behind them: so one desktop of several is switched off.
+    /// With the same device token, it puts other sender keys behind them: so one desktop of several is switched off. It
+    /// costs nothing, so call it daily with the token that the system gives.
     /// - Parameters:
     ///   - entries: the handles, each with its sender keys, which ROTATE replaces.
     ///   - pairing: whose platform and device token.

@@ -2,6 +2,7 @@
 
 import Cryptography
 import EventLoop
+import Foundation
 import StandIns
 import TNP
 import TestSupport
@@ -9,6 +10,7 @@ import Testing
 import Time
 import TocsinClient
 import TocsinPhone
+import Tor
 
 /// How a phone sends its requests about handles.
 enum PhoneProtocol: CaseIterable {
@@ -82,6 +84,54 @@ extension Stage {
         case .tnp: #expect(try await overTNP(.forget(handle)) == handle)
         }
         await #expect(throws: PhoneError.self) { _ = try await overTNP(.rotate(handle, renewed)) }
+    }
+
+    /// The programs of Docs/examples/phone.
+    static let phonePrograms = [
+        ["/usr/bin/python3", "Docs/examples/phone/phone.py"],
+        [
+            "java", "-cp", "Clients/java-phone/target/tocsin-phone.jar:/usr/share/java/bcprov.jar",
+            "Docs/examples/phone/Phone.java",
+        ],
+    ]
+
+    /// Runs the life of a phone that is a program: Docs/examples/phone.
+    /// - Parameters:
+    ///   - command: starts the program.
+    ///   - node: what the program takes as the node.
+    ///   - tor: its option for tor's SOCKS port.
+    ///   - desktop: how a desktop reaches the node.
+    func runProgramPhone(
+        _ command: [String], node: String, tor: [String], desktop: TocsinClient.Options
+    ) async throws {
+        var device = await phone(.android)
+        let state = "\(directory)/phone-\(UUID().uuidString)"
+        func run(_ arguments: [String], input: String = "") async throws -> String {
+            let result = try await ChildProcess.output(
+                of: command[0], Array(command.dropFirst()) + arguments, input: input, timeout: .seconds(120))
+            try #require(result.isSuccess, "\(command.last ?? "") \(arguments[0]): \(result.text)")
+            return result.text.trimmingCharacters(in: .whitespacesAndNewlines)
+        }
+        func ring(_ title: String, _ pairing: String, _ deviceToken: String) async throws {
+            let client = TocsinClient(desktop, on: loop)
+            let outcome = try await client.notify(
+                try PairingToken(pairing),
+                BisqNotification(kind: .trade, title: title, message: "m", actionRequired: "Confirm", sentDate: 1),
+                timeout: .seconds(60))
+            await client.close()
+            #expect(outcome.kind == .delivered, "\(outcome)")
+            let encrypted = try #require(await received(deviceToken).last).encrypted
+            let opened = try await run(["open", state], input: encrypted)
+            #expect(opened.contains(title) && opened.contains("Confirm"), "\(opened)")
+        }
+        _ = try await run(["new", state, "android", device.deviceToken, "Pixel"])
+        let pairing = try await run(["register", state, node, "--app", "sealed"] + tor)
+        if command == Self.phonePrograms[0] { #expect(try await run(["restrict", state] + tor) == "restricted") }
+        try await ring("before", pairing, device.deviceToken)
+        device = await services.giveNewDeviceToken(to: device)
+        #expect(try await run(["rotate", state, device.deviceToken] + tor) == "rotated")
+        try await ring("after", pairing, device.deviceToken)
+        #expect(try await run(["forget", state] + tor) == "forgotten")
     }
 
     /// Sends these bytes and returns all that arrives until the peer closes.

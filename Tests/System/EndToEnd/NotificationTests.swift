@@ -874,7 +874,8 @@ private let hello: [UInt8] = {
             name = "desk"
             key = "\(String(decoding: Base64.encode(site.publicKey), as: UTF8.self))"
             """
-        let more = try await managedTor(of: network, in: stage.directory) + "\n[handles]\nenabled = true\n" + siteTable
+        let tor = try await managedTor(of: network, in: stage.directory)
+        let more = [tor, "[handles]\nenabled = true", siteTable, Stage.sealed].joined(separator: "\n")
         let prosody = try await Prosody(in: stage)
         defer { prosody?.process.end() }
         var configuration = stage.configuration(endpoints, more: more)
@@ -904,6 +905,15 @@ private let hello: [UInt8] = {
             try await stage.runLibraryPhone(
                 phoneProtocol, at: NodeHost(host), http: .tcp(host: host, port: 80), tnp: .tcp(host: host, port: 7077),
                 through: .socks5(access.socks, nil))
+        }
+        let desktop = TocsinClient.Options(
+            nodes: [.tcp(host: host, port: 7077)], proxy: .socks5(access.socks, nil), schema: .tocsin)
+        for (command, node) in [
+            (Stage.phonePrograms[0], "\(host):80"), (Stage.phonePrograms[1], "\(host):80"),
+            (Stage.phonePrograms[1], "tnp:\(host):7077"),
+        ] {
+            try await stage.runProgramPhone(
+                command, node: node, tor: ["--tor", "\(access.socks)"], desktop: desktop)
         }
         if let prosody { try await ring(prosody, by: client, in: network, stage.directory) }
         await client.close()

@@ -47,7 +47,7 @@ public final class HandleCall {
     }
 
     /**
-     * Asks for a handle for the phone. The same phone and owner have the same handle.
+     * Asks for a handle for the phone. The same device token, app and owner have the same handle.
      *
      * @param pairing whose platform and device token
      * @param app the name of an app of the node; empty for its first one

@@ -89,7 +89,7 @@ public final class HandleService {
     }
 
     /**
-     * Registers the phone. The same phone and owner have the same handle, so it may be repeated daily.
+     * Registers the phone, once for each node: the same device token, app and owner have the same handle.
      *
      * @param host the host name of the node; the signature names it
      * @param pairing whose platform and device token
@@ -106,7 +106,8 @@ public final class HandleService {
 
     /**
      * Puts a new device token behind all of the phone's handles, at all nodes, so that every desktop rings it as before. With
-     * the same device token, it puts other sender keys behind them: so one desktop of several is switched off.
+     * the same device token, it puts other sender keys behind them: so one desktop of several is switched off. It costs nothing,
+     * so call it daily with the token that the system gives.
      *
      * @param entries the handles, each with its sender keys, which ROTATE replaces
      * @param pairing whose platform and device token

@@ -35,7 +35,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -46,6 +46,7 @@ help:
 	@echo "make build        debug build             make release   optimised and stripped: .build/tocsin"
 	@echo "make clients      the clients in other languages: Clients/java/target/tocsin-client.jar, Clients/python/dist/*.whl"
 	@echo "make deb          Debian package          make test-deb  install, run and purge it in a container"
+	@echo "make test-dependant  builds a program that uses TocsinClient in an empty Debian"
 	@echo "make install      without dpkg: PREFIX=$(PREFIX), DESTDIR"
 	@echo "make lint         formatting, licence headers, layers of the package      make format   formats the code"
 	@echo "make docs         Docs/configuration.md from the decoder, and the libraries' API pages in .build/docs"
@@ -134,6 +135,10 @@ deb: packages-deb release
 test-deb: deb
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/quickstart-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
+
+# Needs root and debootstrap: builds a program that depends on TocsinClient with three libraries and Swift, nothing else.
+test-dependant: packages-deb swift
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/dependant-test
 
 # For systems without dpkg. Afterwards run: systemd-sysusers && systemd-tmpfiles --create
 install: release

@@ -1,4 +1,4 @@
-// Shows what arrives. The browser has decrypted it (RFC 8291); the text is the JSON of the desktop.
+// Shows what arrives. The browser has decrypted it (RFC 8291); the text is the JSON of Docs/phone.md.
 addEventListener("push", event => event.waitUntil(receive(event.data)));
 
 function content(data) {
@@ -6,13 +6,14 @@ function content(data) {
 }
 
 async function receive(data) {
-  const {type, title, message = ""} = content(data);
+  const {type, title, message = "", actionRequired = ""} = content(data);
   if (type === "ERASE") {
     // The desktop has ended the pairing: its push server answers that this browser is gone.
     return (await registration.pushManager.getSubscription())?.unsubscribe();
   }
-  const text = {title: title || "Paired", message};
-  await registration.showNotification(text.title, {body: text.message});
+  const text = {title: title || "Paired", message, actionRequired};
+  // The same text replaces its first copy.
+  await registration.showNotification(text.title, {body: [message, actionRequired].filter(Boolean).join("\n"), tag: data.text()});
   for (const page of await clients.matchAll({includeUncontrolled: true})) page.postMessage(text);
 }
 

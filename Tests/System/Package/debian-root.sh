@@ -23,10 +23,21 @@ in_namespaces() {
     # A network namespace with only a loopback device: a node that runs on this machine does not interfere.
     unshare --net -- sh -c 'ip link set lo up && exec sleep infinity' &
     network=$!
-    trap 'end_container; kill $network 2>/dev/null || true; umount -R "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+    trap 'end_container; kill $network 2>/dev/null || true; remove_work' EXIT
     # The first process of a pid namespace ignores these signals unless it has a handler.
     trap 'exit 130' INT TERM
     trap 'echo "$0: line $LINENO: $BASH_COMMAND failed" >&2' ERR
+}
+
+# Removes the directory of the test, but nothing that is mounted in it: a bind mount is on the same file system.
+remove_work() {
+    local mount
+    while read -r mount; do umount "$mount"; done < <(awk -v work="$work/" 'index($5, work) == 1 { print $5 }' /proc/self/mountinfo | sort -r)
+    if grep -qF " $work/" /proc/self/mountinfo; then
+        echo "$0: something is still mounted in $work, which stays" >&2
+        return 1
+    fi
+    rm -rf --one-file-system "$work"
 }
 
 # in_network COMMAND ...: runs the command in that network namespace.

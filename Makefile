@@ -11,10 +11,11 @@ ENGINE := redis-tools
 INDEPENDENT := nghttp2-server nghttp2-client nghttp2-proxy nginx-light socat curl openssl python3 python3-cryptography tinyproxy-bin microsocks \
   zbar-tools chromium iproute2 $(ENGINE)
 # What only `make test-all` needs.
-EXTENDED := prometheus onionbalance prosody prosody-modules python3-slixmpp
+EXTENDED := twine prometheus onionbalance prosody prosody-modules python3-slixmpp
 # For the clients in Java and Python: built and tested with Debian's packages, without a network.
 JAVA := default-jdk-headless maven junit5 libbcprov-java libmaven-compiler-plugin-java libmaven-jar-plugin-java \
-  libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java
+  libmaven-javadoc-plugin-java libmaven-resources-plugin-java libmaven-shade-plugin-java libsurefire-java \
+  libmaven-source-plugin-java libmaven-install-plugin-java libmaven-deploy-plugin-java
 PYTHON := python3 python3-jsonschema python3-cryptography python3-python-socks python3-async-timeout python3-build python3-wheel \
   python3-setuptools python3-pytest python3-mypy python3-pip python3-requests python3-six
 # Independent implementations of Web Push, which Debian does not have.
@@ -35,7 +36,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -45,6 +46,7 @@ help:
 	@echo "make test-all     also what takes long: the release build, kept seeds, OnionBalance, Prosody, desktops in Java"
 	@echo "make build        debug build             make release   optimised and stripped: .build/tocsin"
 	@echo "make clients      the clients in other languages: Clients/java/target/tocsin-client.jar, Clients/python/dist/*.whl"
+	@echo "make test-publish what Maven Central and PyPI would take of the clients"
 	@echo "make deb          Debian package          make test-deb  install, run and purge it in a container"
 	@echo "make test-dependant  builds a program that uses TocsinClient in an empty Debian"
 	@echo "make install      without dpkg: PREFIX=$(PREFIX), DESTDIR"
@@ -115,11 +117,20 @@ release: packages
 # For senders, the jar with the library, the jar with the command line, the API pages in target/site, and the wheel; for
 # phones, a jar.
 clients: packages-clients
-	cd Clients/java && mvn -q -B -s debian-settings.xml package javadoc:javadoc
-	cd Clients/java-phone && mvn -q -B -s debian-settings.xml package javadoc:javadoc
+	cd Clients/java && mvn -q -B -s debian-settings.xml package
+	cd Clients/java-phone && mvn -q -B -s debian-settings.xml package
 	rm -rf Clients/python/dist
-	cd Clients/python && /usr/bin/python3 -m build --no-isolation --wheel >/dev/null
-	@ls -l Clients/java/target/tocsin-client*.jar Clients/java-phone/target/tocsin-phone.jar Clients/python/dist/*.whl
+	cd Clients/python && /usr/bin/python3 -m build --no-isolation >/dev/null
+	@ls -l Clients/java/target/tocsin-client*.jar Clients/java-phone/target/tocsin-phone.jar Clients/python/dist/*
+
+# What Maven Central and PyPI would take: published into .build/published, and checked there.
+test-publish: clients
+	$(call install,twine)
+	rm -rf .build/published
+	for client in java java-phone; do (cd Clients/$$client && mvn -q -B -s debian-settings.xml -DskipTests \
+	  -DaltDeploymentRepository=local::default::file://$(CURDIR)/.build/published deploy) || exit 1; done
+	python3 Tests/Lint/published.py .build/published
+	/usr/bin/twine check --strict Clients/python/dist/*
 
 packages-deb: packages
 	$(call install,$(PACKAGING))
@@ -165,6 +176,7 @@ test-all: packages-test-all clients
 	$(SWIFT) build --build-tests
 	$(SWIFT) build $(OPTIMISED) --product tocsin
 	Tests/run all
+	$(MAKE) test-publish
 	$(MAKE) simulate-kept
 
 # Without tor, browser, JVM and running nodes: quick, for use while developing.

@@ -433,7 +433,8 @@ let package = Package(
                 "Allocations/counter.c", "Isolation/attacker.c", "Isolation/name-service.py", "Browser/browse.py",
                 "Browser/push_page.py",
                 "Browser/terminal.py", "Desktop/BisqDesktop.java", "Operations", "Package/debian-root.sh",
-                "Package/install-test", "Package/quickstart-test", "WebPush/check_vectors.py", "WebPush/common.py",
+                "Package/install-test", "Package/dependant-test", "Package/quickstart-test", "WebPush/check_vectors.py",
+                "WebPush/common.py",
                 "WebPush/prosody.py", "WebPush/push_server.py", "WebPush/pywebpush_send.py",
             ], swiftSettings: ours),
     ]

@@ -23,6 +23,13 @@ struct ClientMistakeTests {
         (["--node", onion.replacing("qgad", with: "qgae")], "is not an onion address"),
     ]
 
+    @Test func `the jar without BouncyCastle says that it is missing`() async throws {
+        let sent = try await ChildProcess.output(
+            of: "java", ["-cp", "Clients/java/target/classes", "org.tocsin.client.Main", "pair", "read", Self.pairing],
+            timeout: .seconds(60))
+        #expect(!sent.isSuccess && sent.text.contains("BouncyCastle is missing: add org.bouncycastle:bcprov-jdk18on"))
+    }
+
     @Test(arguments: clients) func `a mistake in the settings ends in seconds, with a sentence`(
         _ client: [String]
     ) async throws {

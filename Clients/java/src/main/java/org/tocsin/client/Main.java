@@ -191,6 +191,9 @@ public final class Main {
         } catch (Failure failure) {
             System.err.println("tocsin-client: " + line(failure.getMessage()));
             return failure.code;
+        } catch (NoClassDefFoundError error) {
+            System.err.println("tocsin-client: " + error.getMessage());
+            return FAILURE;
         }
     }
 

@@ -12,6 +12,10 @@ import java.util.Optional;
  * and authentication secret in Base64url. Seals and signs notifications for the phone. Prints without its content.
  */
 public final class PairingToken {
+    static {
+        BouncyCastle.require();
+    }
+
     /** Texts are padded with spaces to a multiple of this many bytes, so that their length does not reveal their type. */
     public static final int BUCKET = 256;
 

@@ -32,6 +32,10 @@ import java.util.function.Consumer;
  * future of {@code submit} or {@code notify} abandons the submission.
  */
 public final class TocsinClient implements AutoCloseable {
+    static {
+        BouncyCastle.require();
+    }
+
     /** The largest number of submissions without an outcome. */
     private static final int LARGEST_QUEUE = 10_000;
     /** The largest number of tor circuits per node at a time. Beyond it, phones share circuits. */

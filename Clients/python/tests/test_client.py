@@ -385,6 +385,7 @@ def test_the_example_in_the_documentation_runs_as_written(tmp_path):
             output, errors = await process.communicate()
             return process.returncode or 0, output.decode(), errors.decode()
 
-    assert asyncio.run(run(0, 0)) == (0, "DELIVERED: the push service has accepted it\n", "")
-    assert asyncio.run(run(4, 304)) == (0, "GONE: device token no longer registered\n", "")
+    steps = "connecting …\nconnected …\nwelcomed …\n"
+    assert asyncio.run(run(0, 0)) == (0, "DELIVERED: the push service has accepted it\n", steps)
+    assert asyncio.run(run(4, 304)) == (0, "GONE: device token no longer registered\n", steps)
     assert not (tmp_path / "pairing").exists()

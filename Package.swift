@@ -15,7 +15,7 @@ let ours: [SwiftSetting] = [
 let fuzzed: [Target.Dependency] = [
     "Admission", "CSodium", "Cluster", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles", "Ingress",
     "Archive", "KeyHolder", "NodeConfiguration",
-    "Providers", "Redis", "Sender", "TNP", "Time", "Tor", "World",
+    "Providers", "Redis", "Sender", "TNP", "Time", "TocsinPhone", "Tor", "World",
 ]
 
 /// The folders of Sources and Tests, from the lowest floor to the highest, with the targets in each.
@@ -470,7 +470,7 @@ if let chosen = Context.environment["TOCSIN_FUZZ"] {
         "Admission", "Archive", "Cluster", "Cryptography", "Delivery", "EventLoop", "HTTP1", "HTTP2", "Handles",
         "Ingress",
         "KeyHolder", "NodeConfiguration", "Providers", "Redis", "Sender",
-        "Settings", "TNP", "Tor",
+        "Settings", "TNP", "TocsinPhone", "Tor",
     ]
     for target in package.targets where counted.contains(target.name) {
         target.swiftSettings?.append(.unsafeFlags(sanitizers))

@@ -15,12 +15,13 @@ import Time
 @testable import NodeConfiguration
 @testable import Providers
 @testable import Sender
+@testable import TocsinPhone
 @testable import Tor
 
 /// What is fuzzed. Whatever the input is, a target returns; what it must never do, it checks by preconditions.
 enum Target: String, CaseIterable {
     case frames, ingress, client, http, answers, http2, proxy, tor, control, spool, pairing, endpoint, responses, toml
-    case encodings, engine, processes, owners, archive
+    case encodings, engine, processes, owners, archive, phone
 
     func run(_ input: inout FuzzInput) {
         switch self {
@@ -39,6 +40,7 @@ enum Target: String, CaseIterable {
         case .processes: readProcesses(&input)
         case .owners: runOwners(&input)
         case .archive: readArchive(&input)
+        case .phone: runPhone(&input)
         case .tor: readTor(&input)
         case .control: SimulatedPeer.shared.serveControl(&input)
         case .http2: SimulatedPeer.shared.serveHTTP2(&input)
@@ -309,10 +311,12 @@ private func runHTTP(_ input: inout FuzzInput) {
         session.received(piece.span.bytes, now: start, &effects)
         while let request = effects.requests.popLast() {
             effects = HTTPSession.Effects()
-            if let route = try? APIRoute(request), let push = try? route.apiRequest(),
-                case .device(let magic, let token) = push.phone
-            {
-                _ = try? resolver.envelope(of: push, to: magic, deviceToken: token)
+            if let route = try? APIRoute(request) {
+                if let call = route.phoneRequest {
+                    _ = try? call.handleRequest(1, at: [.none])
+                } else if let push = try? route.apiRequest(), case .device(let magic, let token) = push.phone {
+                    _ = try? resolver.envelope(of: push, to: magic, deviceToken: token)
+                }
             }
             session.respond(HTTPResponse(status: 200), now: start, &effects)
         }
@@ -367,6 +371,43 @@ private func readTexts(_ input: inout FuzzInput) {
     if let address = OnionAddress(text) { precondition(OnionAddress("\(address)") == address) }
     _ = Endpoint(text)
 }
+
+/// What a phone gets from a desktop or a node: texts, or a stream of TNP.
+private func runPhone(_ input: inout FuzzInput) {
+    let isStream = input.byte() != 0
+    let bytes = input.all()
+    if isStream {
+        var exchange = HandleExchange(phone.call)
+        do {
+            for piece in stride(from: 0, to: bytes.count, by: 7).map({ bytes[$0..<min($0 + 7, bytes.count)] }) {
+                _ = try exchange.receive(Array(piece))
+            }
+        } catch {}
+        return
+    }
+    let text = String(decoding: bytes, as: UTF8.self)
+    if let pairing = try? PhonePairing(text) {
+        precondition((try? PhonePairing(pairing.text))?.text == pairing.text, "the pairing token is not readable")
+    }
+    for pairing in phone.pairings { _ = try? pairing.open(text) }
+    _ = try? phone.pairings[0].open(webPush: bytes)
+    _ = try? PhoneNotification(bytes)
+    if let challenge = try? HandleChallenge(bytes), challenge.effort < 100 {
+        _ = challenge.solve(for: phone.call, tries: 100)
+    }
+    for status in [200, 503] { _ = try? HandleAnswer.handle(status: status, body: bytes) }
+}
+
+private let phone: (pairings: [PhonePairing], call: HandleCall) = {
+    guard let handle = PhoneHandle(String(repeating: "ab", count: 32)),
+        let owner = HandleOwner(seed: [UInt8](repeating: 3, count: 32)),
+        let receiver = WebPushReceiver(
+            privateKey: [UInt8](repeating: 1, count: 32), secret: [UInt8](repeating: 2, count: 16)),
+        let pipe = try? PhonePairing("iOS|x|A4C595428CAA4C768F60AE7EBFF85852|token")
+    else { fatalError("constant keys") }
+    let web = PhonePairing(endpoint: "https://push.example/x", receiver: receiver, descriptor: "x")
+    return ([web, pipe], HandleCall(.forget(handle), sequence: 1, at: NodeHost("n"), by: owner))
+}()
 
 /// Push endpoints, which senders choose: what is accepted must say the same to everybody who reads it.
 private func readEndpoint(_ input: inout FuzzInput) {

@@ -49,7 +49,7 @@ TARGETS = {
     "http": ["Wire/HTTP1/ChunkCheck.swift", "Wire/HTTP1/HTTPSession.swift", "Wire/HTTP1/LineCheck.swift",
              "Wire/HTTP1/ParserCall.swift", "Wire/HTTP1/RequestDecoder.swift", "Wire/HTTP1/RequestParts.swift",
              "Node/Ingress/HTTP/AppResolver.swift", "Node/Ingress/HTTP/PercentEncoding.swift", "Node/Ingress/HTTP/APIQuery.swift",
-             "Node/Ingress/HTTP/APIRequest.swift", "Node/Ingress/HTTP/SealedText.swift"],
+             "Node/Ingress/HTTP/APIRequest.swift", "Node/Ingress/HTTP/PhoneRequest.swift", "Node/Ingress/HTTP/SealedText.swift"],
     "answers": ["Node/Providers/APNs/APNsAnswers.swift", "Node/Providers/FCM/FCMAnswers.swift", "Node/Providers/Upstream/UpstreamAnswers.swift"],
     "http2": ["Wire/HTTP2"],
     "proxy": ["Base/EventLoop/HTTPConnect.swift", "Base/EventLoop/Proxy.swift", "Base/EventLoop/SOCKS5.swift",
@@ -58,7 +58,8 @@ TARGETS = {
             "Node/Tor/OnionKey.swift", "Node/Tor/TorEvent.swift", "Node/Tor/TorLogLine.swift", "Node/Tor/TorVersion.swift"],
     "control": ["Node/Tor/TorControl.swift"],
     "spool": ["Node/Delivery/Spool/Outcome+Spooled.swift", "Node/Delivery/Spool/SpooledEnvelope.swift", "Node/Handles/HandleKeys.swift"],
-    "pairing": ["Base/EventLoop/Endpoint.swift", "Wire/TNP/Handle.swift", "Wire/TNP/PairingToken.swift", "Node/Tor/OnionAddress.swift"],
+    "pairing": ["Base/EventLoop/Endpoint.swift", "Wire/TNP/Handle.swift", "Wire/TNP/PairingToken.swift", "Base/Cryptography/OnionAddress.swift"],
+    "phone": ["Sending/TocsinPhone"],
     "endpoint": ["Wire/TNP/PushEndpoint.swift", "Node/Providers/WebPush/PushServerPolicy.swift"],
     "responses": ["Wire/HTTP1/ResponseDecoder.swift", "Node/Providers/WebPush/WebPushAnswers.swift"],
     "toml": ["Node/NodeConfiguration", "Node/Settings", "Node/Providers/APNs/APNsDelivery.swift", "Node/Providers/FCM/FCMDelivery.swift",
@@ -74,6 +75,10 @@ HTTP = [
     b"POST /v1/fcm/device/token HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\nContent-Length: 45\r\n\r\n"
     b'{"encrypted":"QUJDRA==","isUrgent":true,"x":1}',
     b"POST /v1/handle/handle:" + b"0" * 64 + b" HTTP/1.1\r\nHost: n\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+]
+PHONE = [
+    b'{"seed":"' + b"0a" * 16 + b'","effort":5,"lifetime":60,"onion":"' + b"00" * 32 + b'"}', b'{"handle":"' + b"ab" * 32 + b'"}',
+    b'{"outcome":"RETRY","reason":203,"retryAfterMillis":4000000000,"text":"x"}',
 ]
 ANSWERS = [
     (200, b""), (400, b'{"reason":"BadDeviceToken"}'), (403, b'{"reason":"ExpiredProviderToken"}'),
@@ -189,8 +194,19 @@ def seeds(target):
         envelopes = [b"\1" + bytes([kind]) + struct.pack(">qH", 1_800_000_000, 3) + b"app" + bytes(32 * (kind >> 6)) + stream
                      for stream in short for kind in (0, 1, 0x18, 0x41)]
         return versioned + envelopes + [HANDLE_RECORD]
+    requests = [bytes.fromhex(vector["bytes"]) for vector in vectors["handle_signatures"]]
+    if target == "http":
+        methods = {0x10: b"POST /v1/handles", 0x12: b"PUT /v1/handles/" + b"ab" * 32, 0x13: b"DELETE /v1/handles/" + b"50" * 32}
+        handles = [methods[request[4]] + b" HTTP/1.1\r\nHost: n\r\nContent-Type: application/octet-stream\r\nContent-Length: "
+                   + str(len(request) - 9).encode() + b"\r\n\r\n" + request[9:] for request in requests]
+        return [b"\0" + text for text in HTTP + handles]
+    if target == "phone":
+        sealed = [vector["delivered"].encode() for vector in vectors["sealing"]]
+        sealed += [bytes.fromhex(vector["ciphertext"]) for vector in vectors["web_push"]]
+        texts = TEXTS + sealed + [vector["text"].encode() for vector in vectors["notifications"]] + PHONE
+        return [b"\0" + text for text in texts] + [b"\1" + stream for stream in short]
     return {
-        "http": [b"\0" + text for text in HTTP], "pairing": TEXTS, "tor": TOR, "control": [b"\0" + text for text in CONTROLS], "proxy": PROXIES,
+        "pairing": TEXTS, "tor": TOR, "control": [b"\0" + text for text in CONTROLS], "proxy": PROXIES,
         "http2": [b"\0" + text for text in HTTP2], "endpoint": ENDPOINTS, "encodings": ENCODINGS, "engine": [bytes([size]) + reply for reply in ENGINE for size in (0, 7)],
         "processes": PROCESSES, "owners": OWNERS, "archive": ARCHIVES,
         "responses": [bytes([size]) + text for text in RESPONSES for size in (0, 7)],

@@ -56,7 +56,7 @@ struct APIRoute: Redacted {
 
     let dialect: APIRequest.Dialect
     /// What a phone asks about a handle; `nil` if a sender requests a notification.
-    let handleCall: HandleCall?
+    let phoneRequest: PhoneRequest?
     /// What the site has put into the path: its name and secret; `nil` for any other sender.
     let site: Bytes?
     private let request: HTTPRequest
@@ -80,9 +80,9 @@ struct APIRoute: Redacted {
         } else {
             site = nil
         }
-        handleCall = try HandleCall(request, path: path)
-        if let handleCall {
-            dialect = .handles(origin: handleCall.origin)
+        phoneRequest = try PhoneRequest(request, path: path)
+        if let phoneRequest {
+            dialect = .handles(origin: phoneRequest.origin)
             address = nil
             return
         }
@@ -116,7 +116,7 @@ struct APIRoute: Redacted {
         return nil
     }
 
-    /// The requested notification, if ``handleCall`` is `nil`.
+    /// The requested notification, if ``phoneRequest`` is `nil`.
     /// - Throws: `Rejection` with a text that names the parameter at fault.
     func apiRequest() throws(Rejection) -> APIRequest {
         switch dialect {

@@ -96,17 +96,17 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             respond(Self.answer(to: error))
             return host.countViolations(self, 1)
         }
-        if let call = route.handleCall, !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
+        if let call = route.phoneRequest, !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
             return respond(answer(withoutSender: call))
         }
-        if let refusal = host.refusal(of: self, site: route.site, right: route.handleCall == nil ? .send : .register) {
+        if let refusal = host.refusal(of: self, site: route.site, right: route.phoneRequest == nil ? .send : .register) {
             respond(APIResponse.response(to: route.dialect, refusal))
             // The site is not to blame for what others send on its connection.
             if refusal.kind == .rejected, circuit?.site == nil { host.countViolations(self, 1) }
             return
         }
         do throws(Rejection) {
-            if let call = route.handleCall { return try perform(call, in: route.dialect) }
+            if let call = route.phoneRequest { return try perform(call, in: route.dialect) }
             let apiRequest = try route.apiRequest()
             switch apiRequest.phone {
             case .device(let magic, let token):
@@ -126,10 +126,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     }
 
     /// Whether a request about a handle does not come from a browser's page, or from one that the operator trusts.
-    private func isAllowed(_ call: HandleCall) -> Bool { call.origin.map(rules.handleOrigins.contains) ?? true }
+    private func isAllowed(_ call: PhoneRequest) -> Bool { call.origin.map(rules.handleOrigins.contains) ?? true }
 
     /// The answer to a request about a handle that asks nothing of the node, or that the node does not take.
-    private func answer(withoutSender call: HandleCall) -> HTTPResponse {
+    private func answer(withoutSender call: PhoneRequest) -> HTTPResponse {
         guard rules.keepsHandles else { return APIResponse.error(404, "this node keeps no handles (handles.enabled)") }
         guard isAllowed(call) else {
             return APIResponse.error(403, "the page's origin is not one of handles.origins")
@@ -137,7 +137,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         return APIResponse.preflight(for: call.origin)
     }
 
-    private func perform(_ call: HandleCall, in dialect: APIRequest.Dialect) throws(Rejection) {
+    private func perform(_ call: PhoneRequest, in dialect: APIRequest.Dialect) throws(Rejection) {
         if circuit?.site == nil {
             let wait = control.wait(rules.control, now: .now)
             guard wait == .zero else {

@@ -5,7 +5,7 @@ import HTTP1
 import TNP
 
 /// A request of a phone to `/v1/handles…` (PROTOCOL §11, over HTTP).
-struct HandleCall: Redacted {
+struct PhoneRequest: Redacted {
     /// What the phone asks for.
     enum Action: Equatable {
         /// The puzzle of a REGISTER, and the onion that a signature names.

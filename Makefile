@@ -36,7 +36,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -124,7 +124,9 @@ clients: packages-clients
 	@ls -l Clients/java/target/tocsin-client*.jar Clients/java-phone/target/tocsin-phone.jar Clients/python/dist/*
 
 # What Maven Central and PyPI would take: published into .build/published, and checked there.
-test-publish: clients
+test-publish: clients published
+
+published:
 	$(call install,twine)
 	rm -rf .build/published
 	for client in java java-phone; do (cd Clients/$$client && mvn -q -B -s debian-settings.xml -DskipTests \
@@ -176,7 +178,7 @@ test-all: packages-test-all clients
 	$(SWIFT) build --build-tests
 	$(SWIFT) build $(OPTIMISED) --product tocsin
 	Tests/run all
-	$(MAKE) test-publish
+	$(MAKE) published
 	$(MAKE) simulate-kept
 
 # Without tor, browser, JVM and running nodes: quick, for use while developing.

@@ -99,7 +99,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         if let call = route.phoneRequest, !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
             return respond(answer(withoutSender: call))
         }
-        if let refusal = host.refusal(of: self, site: route.site, right: route.phoneRequest == nil ? .send : .register) {
+        if let refusal = host.refusal(of: self, site: route.site, right: route.phoneRequest == nil ? .send : .register)
+        {
             respond(APIResponse.response(to: route.dialect, refusal))
             // The site is not to blame for what others send on its connection.
             if refusal.kind == .rejected, circuit?.site == nil { host.countViolations(self, 1) }

@@ -392,6 +392,7 @@ private func runPhone(_ input: inout FuzzInput) {
     for pairing in phone.pairings { _ = try? pairing.open(text) }
     _ = try? phone.pairings[0].open(webPush: bytes)
     _ = try? PhoneNotification(bytes)
+    _ = NodeHost(text)
     if let challenge = try? HandleChallenge(bytes), challenge.effort < 100 {
         _ = challenge.solve(for: phone.call, tries: 100)
     }
@@ -403,10 +404,11 @@ private let phone: (pairings: [PhonePairing], call: HandleCall) = {
         let owner = HandleOwner(seed: [UInt8](repeating: 3, count: 32)),
         let receiver = WebPushReceiver(
             privateKey: [UInt8](repeating: 1, count: 32), secret: [UInt8](repeating: 2, count: 16)),
-        let pipe = try? PhonePairing("iOS|x|A4C595428CAA4C768F60AE7EBFF85852|token")
+        let pipe = try? PhonePairing("iOS|x|A4C595428CAA4C768F60AE7EBFF85852|token"), let node = NodeHost("n"),
+        let call = try? HandleCall(.forget(handle), sequence: 1, at: node, by: owner)
     else { fatalError("constant keys") }
     let web = PhonePairing(endpoint: "https://push.example/x", receiver: receiver, descriptor: "x")
-    return ([web, pipe], HandleCall(.forget(handle), sequence: 1, at: NodeHost("n"), by: owner))
+    return ([web, pipe], call)
 }()
 
 /// Push endpoints, which senders choose: what is accepted must say the same to everybody who reads it.

@@ -249,7 +249,8 @@ class Channel:
         """Ends submissions that a mistake in the settings keeps from every node: no proxy, or no node, at the address."""
         for waiter in list(self.waiters):
             links = [link for link in self.links if link.index not in waiter.excluded]
-            if now - (waiter.deadline - waiter.seconds) < HOPELESS_AFTER or not all(link.node.is_hopeless for link in links):
+            started = waiter.deadline - waiter.seconds
+            if now - started < HOPELESS_AFTER or not all(link.node.is_hopeless(started) for link in links):
                 continue
             if links[0].failure is not None:
                 self._finish(waiter, links[0].failure)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
+import socket
 import threading
 import time
 from concurrent.futures import Executor
@@ -151,7 +153,7 @@ class Link(asyncio.Protocol):
             await asyncio.wait_for(self.channel.open(self), self.channel.options.connect_timeout)
             return
         except ProxyConnectionError as error:
-            is_mistaken = True
+            is_mistaken = _is_nothing_there(error)
             failure = errors.ProxyUnreachable(
                 f"the SOCKS proxy at {self.channel.options.socks} cannot be reached: {_cause(error)}"
             )
@@ -162,21 +164,20 @@ class Link(asyncio.Protocol):
                 f"the node cannot be reached: no connection within {self.channel.options.connect_timeout:g} s"
             )
         except OSError as error:
-            is_mistaken = self.channel.options.socks is None
+            is_mistaken = self.channel.options.socks is None and _is_nothing_there(error)
             failure = errors.NodeUnreachable(f"the node cannot be reached: {_cause(error)}")
         except Exception as error:  # noqa: BLE001: a library's surprise must not end the attempts in silence.
             failure = errors.NodeUnreachable(f"the node cannot be reached: {type(error).__name__}")
         # The time limit may pass at the moment of success.
         if self._dial is asyncio.current_task():
             self._dial = None
-            self.node.is_mistaken = is_mistaken
-            self.fail(failure)
+            self.fail(failure, by_mistake=is_mistaken)
 
-    def fail(self, failure: errors.SubmissionError, at_least: float = 0.0) -> None:
+    def fail(self, failure: errors.SubmissionError, at_least: float = 0.0, by_mistake: bool = False) -> None:
         """Marks the node as down. Its entries move to other nodes, and it is tried again later."""
         self.failure = failure
         self.node.state = State.DOWN
-        pause = self.node.failed(self.channel.now(), self.channel.random(), at_least)
+        pause = self.node.failed(self.channel.now(), self.channel.random(), at_least, by_mistake)
         self.channel.report(Progress("retrying", self.address, reason=str(failure), seconds=pause))
         self.channel.move_entries(self)
         self.wake()
@@ -394,6 +395,13 @@ class Link(asyncio.Protocol):
         return errors.NoResult(
             f"no result within {waiter.seconds:.0f} s; the node may still deliver the notification"
         )
+
+
+def _is_nothing_there(error: BaseException) -> bool:
+    """Whether no name or nobody is at an address: a peer that is only slow or far away fails otherwise."""
+    causes = (error, error.__cause__, error.__context__)
+    return any(isinstance(cause, (ConnectionRefusedError, socket.gaierror)) for cause in causes) or any(
+        getattr(cause, "errno", None) == errno.ECONNREFUSED for cause in causes)
 
 
 def _cause(error: OSError) -> str:

@@ -22,6 +22,9 @@ UNRELIABLE = 3
 HOPELESS_AFTER = 5.0
 """How long a submission waits for nodes that a mistake seems to keep away, in seconds."""
 
+MISTAKE_PAUSE = 2.0
+"""The longest wait after such an attempt, in seconds."""
+
 FATAL_PAUSE = 60.0
 """How long the client does not use a node that closed a connection for good, in seconds."""
 
@@ -47,8 +50,9 @@ class NodeState:
     state: State = State.UNUSED
     failures: int = 0
     """Failures since the last RESULT."""
-    is_mistaken: bool = False
-    """Whether the last attempt failed because nothing listens at the proxy, or without one at the node."""
+    mistaken_at: float | None = None
+    """When the last attempt failed because nothing answers at the proxy, or without one at the node's address; ``None`` if it
+    failed otherwise."""
     retry_at: float = 0.0
     """The time from which the client may connect again, while the node is down or has refused."""
 
@@ -66,21 +70,24 @@ class NodeState:
         """Whether the node loses connections before it answers anything."""
         return self.failures >= UNRELIABLE
 
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether several attempts have failed in a way that waiting is not likely to change."""
-        return self.state is State.DOWN and self.is_mistaken and self.failures >= UNRELIABLE
+    def is_hopeless(self, since: float) -> bool:
+        """Whether several attempts have failed, the last one after this time, in a way that waiting is not likely to change."""
+        is_mistaken = self.mistaken_at is not None and self.mistaken_at >= since
+        return self.state is State.DOWN and is_mistaken and self.failures >= UNRELIABLE
 
-    def failed(self, now: float, random: float, at_least: float = 0.0) -> float:
+    def failed(self, now: float, random: float, at_least: float = 0.0, by_mistake: bool = False) -> float:
         """Counts a failure.
 
         :param random: from 0 up to 1: the wait is this part of the present ceiling (full jitter).
         :param at_least: the node's ``retry_after`` in seconds.
+        :param by_mistake: whether nothing answers at the proxy or the node's address: an attempt then costs nobody anything.
         :returns: the wait before the next attempt, in seconds.
         """
         ceiling = min(BACKOFF_BASE * float(1 << min(self.failures, 16)), BACKOFF_CAP)
         self.failures += 1
-        pause = max(min(at_least, LONGEST_PAUSE), ceiling * random)
+        self.mistaken_at = now if by_mistake else None
+        wait = min(ceiling * random, MISTAKE_PAUSE) if by_mistake else ceiling * random
+        pause = max(min(at_least, LONGEST_PAUSE), wait)
         self.retry_at = now + pause
         return pause
 

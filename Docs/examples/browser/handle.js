@@ -73,11 +73,12 @@ async function proof(node, digest) {
   const response = await fetch(`${node}/v1/handles/challenge`);
   const {seed, effort, onion} = await response.json();
   if (!response.ok || onion !== hex(noOnion) || effort > 2 ** 20) throw new Error("the node's challenge cannot be met here");
-  const [start, wanted] = [join([utf8("tnp1-puzzle"), ofHex(seed), digest, bytes(effort, 4)]), low64 / BigInt(effort)];
+  const work = Math.max(effort, 1);
+  const [start, wanted] = [join([utf8("tnp1-puzzle"), ofHex(seed), digest, bytes(work, 4)]), low64 / BigInt(work)];
   for (let nonce = 0; ; nonce++) {
     if (nonce % 500 === 0) await pause(0);
     if (new DataView(blake2b(join([start, bytes(nonce, 8)])).buffer).getBigUint64(0) <= wanted) {
-      return join([ofHex(seed).slice(0, 4), bytes(effort, 4), bytes(nonce, 8)]);
+      return join([ofHex(seed).slice(0, 4), bytes(work, 4), bytes(nonce, 8)]);
     }
   }
 }
@@ -95,11 +96,14 @@ async function ask(node, method, path, kind, fields) {
   for (let tries = 1; ; tries++) {
     const response = await fetch(node + path, {
       method, body: encode(fields), headers: {"Content-Type": "application/octet-stream"}});
-    const answer = await response.json();
+    const answer = await response.json().catch(() => ({}));
     if (response.ok) return answer.handle;
-    if (answer.outcome !== "RETRY" || tries === 6) throw new Error(`the node says: ${answer.text ?? answer.error}`);
+    // A handle that the node does not know has ended.
+    if (answer.outcome === "GONE" && method === "DELETE") return null;
+    const retries = answer.outcome === "RETRY" || [408, 429, 503].includes(response.status);
+    if (!retries || answer.retryAfterMillis > 10000 || tries === 6) throw new Error(`the node says: ${answer.text ?? answer.error ?? response.status}`);
     if (answer.reason === 203 || answer.reason === 204) fields.set(0x10, await proof(node, digest));
-    else await pause(Math.max(250, answer.retryAfterMillis));
+    else await pause(Math.max(250, answer.retryAfterMillis ?? 1000));
   }
 }
 

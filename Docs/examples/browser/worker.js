@@ -2,7 +2,8 @@
 addEventListener("push", event => event.waitUntil(receive(event.data)));
 
 function content(data) {
-  try { return data.json(); } catch { return {title: "Notification", message: "Open the desktop app"}; }
+  const unknown = {title: "Notification", message: "Open the desktop app"};
+  try { return data.json() ?? unknown; } catch { return unknown; }
 }
 
 async function receive(data) {
@@ -13,7 +14,7 @@ async function receive(data) {
   }
   const text = {title: title || "Paired", message, actionRequired};
   // The same text replaces its first copy.
-  await registration.showNotification(text.title, {body: [message, actionRequired].filter(Boolean).join("\n"), tag: data.text()});
+  await registration.showNotification(text.title, {body: [message, actionRequired].filter(Boolean).join("\n"), tag: data?.text()});
   for (const page of await clients.matchAll({includeUncontrolled: true})) page.postMessage(text);
 }
 

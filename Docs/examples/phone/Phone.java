@@ -30,7 +30,7 @@ import org.tocsin.phone.Platform;
  * tnp:HOST:PORT.
  *
  * <pre>
- * java -cp tocsin-phone.jar:bcprov.jar Phone.java new STATE PLATFORM DEVICE_TOKEN DESCRIPTOR
+ * java -cp tocsin-phone.jar:bcprov.jar Phone.java new STATE PLATFORM DEVICE_TOKEN DESCRIPTOR [--owner-of OTHER_STATE]
  *                                                 register STATE NODE [--app NAME] [--tor HOST:PORT]
  *                                                 rotate STATE NEW_DEVICE_TOKEN [--tor HOST:PORT]
  *                                                 forget STATE [--tor HOST:PORT]
@@ -41,13 +41,18 @@ public final class Phone {
     private final Path file;
     private final Properties state = new Properties();
 
-    private Phone(Path file) throws IOException {
+    private Phone(Path file, boolean isNew) throws IOException {
         this.file = file;
-        if (Files.exists(file)) {
+        if (!isNew) {
             state.load(Files.newBufferedReader(file));
         } else {
+            // Fails if it exists: a pairing would be lost.
             Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
         }
+    }
+
+    private HandleOwner owner() {
+        return HandleOwner.of(Base64.getDecoder().decode(state.getProperty("owner")));
     }
 
     private void save(PhonePairing pairing, HandleOwner owner) throws IOException {
@@ -59,12 +64,14 @@ public final class Phone {
     }
 
     public static void main(String[] arguments) throws Exception {
-        Phone phone = new Phone(Path.of(arguments[1]));
+        Phone phone = new Phone(Path.of(arguments[1]), arguments[0].equals("new"));
         if (arguments[0].equals("new")) {
             Platform platform = arguments[2].equals("iOS") ? Platform.IOS : Platform.ANDROID;
             PhonePairing pairing = PhonePairing.create(platform, arguments[3], arguments[4]);
             phone.state.setProperty("token", arguments[3]);
-            phone.save(pairing, HandleOwner.create());
+            // A phone has one owner for all its pairings.
+            String other = option(arguments, "--owner-of");
+            phone.save(pairing, other.isEmpty() ? HandleOwner.create() : new Phone(Path.of(other), false).owner());
             System.out.println(pairing.reveal());
             return;
         }
@@ -75,7 +82,7 @@ public final class Phone {
             System.out.println(notification.type() + "|" + notification.title() + "|" + notification.actionRequired());
             return;
         }
-        HandleOwner owner = HandleOwner.of(Base64.getDecoder().decode(phone.state.getProperty("owner")));
+        HandleOwner owner = phone.owner();
         String token = phone.state.getProperty("token");
         if (arguments[0].equals("register")) {
             phone.state.setProperty("node", arguments[2]);
@@ -95,10 +102,11 @@ public final class Phone {
                 requests.rotate(PhoneHandle.parse(phone.state.getProperty("handle")), pairing.with(arguments[2]));
                 System.out.println("rotated");
             }
-            default -> {
+            case "forget" -> {
                 requests.forget(PhoneHandle.parse(phone.state.getProperty("handle")));
                 System.out.println("forgotten");
             }
+            default -> throw new IllegalArgumentException("unknown command " + arguments[0]);
         }
     }
 
@@ -156,7 +164,7 @@ public final class Phone {
         }
 
         private HandleService service() {
-            return new HandleService(owner, (host, method, path, body) -> {
+            return new HandleService(owner, 0, (host, method, path, body) -> {
                 HttpURLConnection connection = (HttpURLConnection)
                         URI.create("http://" + node + path).toURL().openConnection(proxy());
                 connection.setConnectTimeout(60_000);

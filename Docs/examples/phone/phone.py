@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The phone's side, written from Docs/phone.md alone. STATE is a JSON file with secrets, one for each pairing.
 
-    phone.py new STATE PLATFORM DEVICE_TOKEN DESCRIPTOR      makes key and owner, prints the pairing token
+    phone.py new STATE PLATFORM DEVICE_TOKEN DESCRIPTOR [--owner-of OTHER_STATE]   makes a key, prints the pairing token; a phone
+                                                             has one owner: give another pairing of it, if there is one
     phone.py register STATE HOST[:PORT] [--app NAME] [--tor HOST:PORT]   gets a handle, prints the pairing token with it
     phone.py restrict STATE [--tor HOST:PORT]                only this pairing's desktop may ring the handle
     phone.py rotate STATE NEW_DEVICE_TOKEN [--tor HOST:PORT] puts another device token behind the handle
@@ -66,6 +67,7 @@ def find_proof(node, tor, digest):
     if challenge.get("onion") != onion_key(node).hex() or challenge["effort"] > 2**24:
         sys.exit(challenge.get("text") or f"HTTP {status}: the challenge is for another onion, or too much work")
     seed, effort, nonce = bytes.fromhex(challenge["seed"]), challenge["effort"], 0
+    effort = max(effort, 1)
     puzzle = b"tnp1-puzzle" + seed + digest + effort.to_bytes(4, "big")
     while int.from_bytes(blake2b(puzzle + nonce.to_bytes(8, "big"))[:8], "big") > (2**64 - 1) // effort:
         nonce += 1
@@ -80,24 +82,26 @@ def send(file, state, node, tor, method, fields):  # returns the node's answer, 
     fields[SIGNATURE] = owner.sign(b"tnp1-handle" + bytes([OPERATIONS[method]]) + onion_key(node) + digest)
     for _ in range(6):
         status, answer = ask(node, tor, method, path, encode(fields))
-        if answer.get("outcome") != "RETRY":
+        retries = answer.get("outcome") == "RETRY" or ("outcome" not in answer and status in (408, 429, 503))
+        if not retries or answer.get("retryAfterMillis", 0) > 10_000:
             break
         if answer.get("reason") in (203, 204):
             fields[PROOF] = find_proof(node, tor, digest)  # neither digest nor signature cover it
         else:
-            time.sleep(max(0.25, answer["retryAfterMillis"] / 1000))
+            time.sleep(max(0.25, answer.get("retryAfterMillis", 1000) / 1000))
     if status == 200 and "outcome" not in answer:
         return answer
     if answer.get("outcome") == "GONE":
         save(file, state | NO_HANDLE)
     sys.exit(answer.get("text") or f"HTTP {status}: {answer}")
 
-def main(command, file, *values, tor=None, app=""):
+def main(command, file, *values, tor=None, app="", owner_of=None):
     if command == "new":
         platform, token, descriptor = values
         if os.path.exists(file) or "|" in descriptor or not descriptor.isprintable():
             sys.exit("STATE exists already, or DESCRIPTOR has | or control characters")
-        state = {"key": os.urandom(32).hex(), "owner": os.urandom(32).hex(), "platform": platform,
+        owner = json.load(open(owner_of))["owner"] if owner_of else os.urandom(32).hex()
+        state = {"key": os.urandom(32).hex(), "owner": owner, "platform": platform,
                  "descriptor": descriptor, "token": token, "sequence": 0, **NO_HANDLE}
         save(file, state)
         return pairing_token(state)
@@ -132,9 +136,9 @@ def main(command, file, *values, tor=None, app=""):
 
 if __name__ == "__main__":
     arguments, options = sys.argv[1:], {}
-    while arguments[-2:-1] in (["--tor"], ["--app"]):
+    while arguments[-2:-1] and arguments[-2] in ("--tor", "--app", "--owner-of"):
         *arguments, name, value = arguments
-        options[name.removeprefix("--")] = value
+        options[name.removeprefix("--").replace("-", "_")] = value
     counts = {"new": 5, "register": 3, "restrict": 2, "rotate": 3, "forget": 2, "open": 2}
     if not arguments or counts.get(arguments[0]) != len(arguments):
         sys.exit(__doc__)

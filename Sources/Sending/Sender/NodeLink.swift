@@ -2,6 +2,7 @@
 
 import Cryptography
 import EventLoop
+import Glibc
 import TNP
 import Time
 
@@ -202,9 +203,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
                 dialling = nil
                 switch error {
                 case .proxyUnreachable(let endpoint, let reason): fail(.proxyUnreachable(endpoint, reason))
-                case .system,
-                    .unknownHost where destination.proxy == nil:
-                    fail(.nothingThere(error.description))
+                case _ where destination.proxy == nil && error.isNothingThere: fail(.nothingThere(error.description))
                 default: fail(.unreachable(error.description))
                 }
             }
@@ -240,7 +239,9 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
 
     @discardableResult
     private func pause(atLeast minimum: Duration = .zero) -> Duration {
-        let pause = node.failed(now: .now, random: SecureRandom.fraction(), atLeast: minimum)
+        let pause = node.failed(
+            now: .now, random: SecureRandom.fraction(), atLeast: minimum,
+            byMistake: failure?.isLikelyMistake ?? false)
         owner.handle(.retrying(reason: failure?.text ?? "", after: pause), of: self)
         return pause
     }
@@ -439,6 +440,17 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             idleSince = nil
             // A node that owes nothing may be silent.
             lastFrame = now
+        }
+    }
+}
+
+extension StreamError {
+    /// Whether no name or nobody is at an address: a node that is only slow or far away fails otherwise.
+    fileprivate var isNothingThere: Bool {
+        switch self {
+        case .unknownHost: true
+        case .system(let reason): [ECONNREFUSED, ENOENT].contains { reason == String(cString: strerror($0)) }
+        default: false
         }
     }
 }

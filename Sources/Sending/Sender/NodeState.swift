@@ -24,6 +24,11 @@ package struct NodeState {
     package private(set) var retryAt = MonotonicTime(nanoseconds: 0)
     private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
 
+    /// When the last attempt failed by a likely mistake; `nil` if it failed otherwise.
+    private var mistakenAt: MonotonicTime?
+
+    /// The longest wait after such an attempt.
+    private static let mistakePause = Duration.seconds(2)
     /// The longest `retryAfter` of a GOAWAY that the sender obeys.
     private static let maximumPause = Duration.seconds(600)
     /// How long the sender does not use a node that closed a connection for good.
@@ -44,16 +49,24 @@ package struct NodeState {
     /// Whether the node loses connections before it answers anything.
     package var isUnreliable: Bool { backoff.failures >= Self.unreliable }
 
-    /// Whether several attempts to connect have failed since the last RESULT, and the last one did.
-    package var isOftenDown: Bool { state == .down && isUnreliable }
+    /// Whether several attempts to connect have failed since the last RESULT, the last one by a likely mistake and no
+    /// earlier than this time.
+    package func isHopeless(since time: MonotonicTime) -> Bool {
+        state == .down && isUnreliable && mistakenAt.map { $0 >= time } == true
+    }
 
     /// Counts a failure.
     /// - Parameters:
     ///   - random: a random number from 0 up to 1, for the jitter.
     ///   - minimum: the node's `retryAfter`.
+    ///   - byMistake: whether nothing answers at the proxy or the node's address: an attempt then costs nobody anything.
     /// - Returns: the wait before the next attempt.
-    package mutating func failed(now: MonotonicTime, random: Double, atLeast minimum: Duration = .zero) -> Duration {
-        let pause = max(min(minimum, Self.maximumPause), backoff.next(random: random))
+    package mutating func failed(
+        now: MonotonicTime, random: Double, atLeast minimum: Duration = .zero, byMistake: Bool = false
+    ) -> Duration {
+        mistakenAt = byMistake ? now : nil
+        let wait = backoff.next(random: random)
+        let pause = max(min(minimum, Self.maximumPause), byMistake ? min(wait, Self.mistakePause) : wait)
         retryAt = now + pause
         return pause
     }

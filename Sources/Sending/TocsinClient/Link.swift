@@ -19,9 +19,6 @@ final class Link {
         self.channel = channel
     }
 
-    /// Whether several attempts to connect have failed by a likely mistake in the client's settings.
-    var isHopeless: Bool { access.node.isOftenDown && access.failure?.isLikelyMistake == true }
-
     /// Why the last attempt to connect failed or the last connection ended.
     var failure: ClientError? { access.failure.map { ClientError($0) } }
 

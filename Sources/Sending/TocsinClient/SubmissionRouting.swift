@@ -90,10 +90,9 @@ struct SubmissionRouting {
     static let mistakeTimeout = Duration.seconds(5)
 
     /// Whether the submission ends without an outcome, because the client has never reached a node and is not likely to.
-    /// - Parameter isHopeless: whether several attempts to connect to each node have failed by a likely mistake.
-    func givesUp(_ isHopeless: [Bool], now: MonotonicTime) -> Bool {
+    func givesUp(on nodes: [NodeState], now: MonotonicTime) -> Bool {
         now - terms.started >= Self.mistakeTimeout
-            && isHopeless.indices.allSatisfy { isHopeless[$0] || excluded.contains($0) }
+            && nodes.indices.allSatisfy { excluded.contains($0) || nodes[$0].isHopeless(since: terms.started) }
     }
 
     /// A node has answered.

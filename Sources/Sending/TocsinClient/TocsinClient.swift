@@ -268,9 +268,8 @@ public actor TocsinClient {
         for waiter in pending.values {
             if waiter.routing.terms.deadline <= now {
                 overdue(waiter, now: now)
-            } else if !hasConnected, waiter.routing.givesUp(waiter.channel.links.map(\.isHopeless), now: now) {
-                let failure = waiter.channel.links.first(where: \.isHopeless)?.failure
-                finish(waiter, .failure(failure ?? .unreachable("no node can be used now")))
+            } else if !hasConnected, waiter.routing.givesUp(on: waiter.channel.links.map(\.access.node), now: now) {
+                finish(waiter, .failure(waiter.channel.links[0].failure ?? .unreachable("no node can be used now")))
             } else if waiter.routing.resumes(at: now) {
                 again(waiter)
             }

@@ -27,6 +27,11 @@ public struct HandleAnswer: Equatable, Sendable {
     /// One sentence for a person.
     public let text: String
 
+    /// The node's words for a log: printable, and not too many.
+    private static func sentence(_ text: String) -> String {
+        String(text.unicodeScalars.prefix(200).map { $0.value < 0x20 || $0.value == 0x7F ? " " : Character($0) })
+    }
+
     /// Whether a REGISTER lacks a proof of work, or its proof is not good enough.
     var needsProof: Bool { outcome == .retry && (reason == 203 || reason == 204) }
 
@@ -63,11 +68,16 @@ public struct HandleAnswer: Equatable, Sendable {
             return .accepted(handle)
         }
         guard let refused = try? decoder.decode(Refused.self, from: data) else {
+            // A node that is full or shuts down answers like this, before it looks at the request; so may a proxy.
+            if [408, 429, 503].contains(status) {
+                return .refused(
+                    HandleAnswer(outcome: .retry, reason: 0, retryAfterMillis: 1000, text: "status \(status)"))
+            }
             throw .badAnswer("status \(status), without an outcome: does this node keep handles?")
         }
         return .refused(
             HandleAnswer(
                 outcome: refused.outcome, reason: refused.reason, retryAfterMillis: refused.retryAfterMillis,
-                text: refused.text))
+                text: Self.sentence(refused.text)))
     }
 }

@@ -28,6 +28,8 @@ public struct HandleCall: Sendable, CustomStringConvertible {
 
     /// The largest number of sender keys of a handle.
     public static let maximumSenderKeys = 8
+    /// The longest field, in bytes: the longest push endpoint.
+    private static let maximumField = 1024
 
     private let type: UInt8
     private let handle: PhoneHandle?
@@ -43,10 +45,13 @@ public struct HandleCall: Sendable, CustomStringConvertible {
     ///     whoever has the handle may ring. FORGET ignores them.
     ///   - sequence: greater than that of the owner's last request about the handle: Unix time in milliseconds.
     ///   - node: what is signed for one node is worth nothing at another.
+    /// - Throws: ``PhoneError/tooLong(_:)``.
     public init(
         _ action: Action, senderKeys: [[UInt8]] = [], sequence: UInt64, at node: NodeHost, by owner: HandleOwner
-    ) {
-        precondition(senderKeys.count <= Self.maximumSenderKeys && senderKeys.allSatisfy { $0.count == 32 })
+    ) throws(PhoneError) {
+        guard senderKeys.count <= Self.maximumSenderKeys, senderKeys.allSatisfy({ $0.count == 32 }) else {
+            throw .tooLong("more than \(Self.maximumSenderKeys) sender keys of 32 bytes each")
+        }
         func phone(_ pairing: PhonePairing) -> [(Tag, [UInt8])] {
             [(.magic, Array(pairing.platform.rawValue.utf8)), (.deviceToken, Array(pairing.deviceToken.utf8))]
         }
@@ -66,6 +71,9 @@ public struct HandleCall: Sendable, CustomStringConvertible {
             type = FrameType.forget
             self.handle = handle
             fields = [(.handle, handle.bytes), (.sequence, Text.bytes(sequence))]
+        }
+        guard fields.allSatisfy({ $0.1.count <= Self.maximumField }) else {
+            throw .tooLong("a device token or app of more than \(Self.maximumField) bytes")
         }
         digest = BLAKE2b.hash(Self.encode(fields))
         signature = owner.sign(Array("tnp1-handle".utf8) + [type] + node.onionKey + digest)

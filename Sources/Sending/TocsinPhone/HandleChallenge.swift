@@ -56,8 +56,9 @@ public struct HandleChallenge: Equatable, Sendable {
     ///   - call: the REGISTER to prove.
     ///   - start: the first nonce to try.
     ///   - tries: the largest number of nonces to try.
-    /// - Returns: the proof; `nil` if none of the nonces makes one.
+    /// - Returns: the proof; `nil` if none of the nonces makes one, or the node requires more than 2^24 hashes.
     public func solve(for call: HandleCall, from start: UInt64 = 0, tries: UInt64 = .max) -> [UInt8]? {
+        guard effort <= Self.maximumEffort else { return nil }
         let effort = max(self.effort, 1)
         let target = UInt64.max / UInt64(effort)
         var common = BLAKE2b()

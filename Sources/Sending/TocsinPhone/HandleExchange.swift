@@ -43,6 +43,7 @@ public struct HandleExchange: Sendable {
     private mutating func handle(_ type: UInt8, _ payload: [UInt8]) throws(PhoneError) -> [UInt8] {
         switch type {
         case FrameType.welcome:
+            guard requests == 0 else { throw .badAnswer("a second WELCOME") }
             guard payload.count >= Self.puzzleOffset + Self.puzzleLength else {
                 throw .badAnswer("WELCOME is too short")
             }
@@ -61,6 +62,7 @@ public struct HandleExchange: Sendable {
     }
 
     private mutating func request() throws(PhoneError) -> [UInt8] {
+        guard requests < Self.maximumRequests else { throw .badAnswer("it asks for proof after proof") }
         requests += 1
         guard let challenge else { throw .badAnswer("PUZZLE is too short") }
         let needsProof = call.isRegistration && challenge.effort > 0
@@ -83,7 +85,7 @@ public struct HandleExchange: Sendable {
             reason: Int(Text.number(payload[5..<7])), retryAfterMillis: Int(Text.number(payload[7..<11])),
             text: "reason \(Text.number(payload[5..<7])) of the protocol")
         // A PUZZLE has come before.
-        guard answer.needsProof, requests < Self.maximumRequests else { throw .refused(answer) }
+        guard answer.needsProof, requests > 0, requests < Self.maximumRequests else { throw .refused(answer) }
         return try request()
     }
 }

@@ -24,6 +24,16 @@ public struct HandleOwner: Codable, Sendable, CustomStringConvertible {
         self.seed = seed
     }
 
+    /// Decodes a key.
+    /// - Throws: also if it is none.
+    public init(from decoder: any Decoder) throws {
+        let seed = try decoder.container(keyedBy: CodingKeys.self).decode([UInt8].self, forKey: .seed)
+        guard let owner = HandleOwner(seed: seed) else { throw PhoneError.damaged }
+        self = owner
+    }
+
+    private enum CodingKeys: CodingKey { case seed }
+
     private var key: Curve25519.Signing.PrivateKey {
         guard let key = try? Curve25519.Signing.PrivateKey(rawRepresentation: seed) else {
             preconditionFailure("a seed is 32 bytes")

@@ -4,13 +4,16 @@
 /// the nodes.
 public struct HandleService: Sendable {
     /// A request that the app's HTTP client sends to the node.
-    public struct Request: Sendable {
+    public struct Request: Sendable, CustomStringConvertible {
         /// `GET`, `POST`, `PUT` or `DELETE`.
         public let method: String
         /// The path, which begins with a slash.
         public let path: String
         /// The body; empty for GET. Its type is `application/octet-stream`.
         public let body: [UInt8]
+
+        /// No part of the content.
+        public var description: String { "<Request redacted>" }
     }
 
     /// Sends a request to a node, and returns status and body of the answer. It throws if the node cannot be reached.
@@ -40,13 +43,16 @@ public struct HandleService: Sendable {
 
     /// The most times that a request is sent, and the shortest wait between two of them.
     private static let (maximumTries, minimumWait) = (6, Duration.milliseconds(250))
+    /// The longest wait, in milliseconds: a node that asks for more has refused, and does not hold up the others.
+    private static let maximumWaitMillis = 10_000
     private static let triesPerStep: UInt64 = 1024
 
     /// Makes the requests of a phone.
     /// - Parameters:
     ///   - owner: whose handles they are. A phone has one owner: a node binds a device token that is rung by handle to the
     ///     handle's owner.
-    ///   - sequence: a number greater than all before: Unix time in milliseconds.
+    ///   - sequence: a number greater than all before, also of earlier runs of the app: Unix time in milliseconds, unless a
+    ///     clock was ahead.
     ///   - wait: waits before a request is sent again.
     ///   - transport: the app's HTTP client.
     public init(
@@ -107,7 +113,7 @@ public struct HandleService: Sendable {
     private func perform(
         _ action: HandleCall.Action, _ senderKeys: [[UInt8]], at node: NodeHost
     ) async throws -> PhoneHandle {
-        let call = HandleCall(action, senderKeys: senderKeys, sequence: sequence(), at: node, by: owner)
+        let call = try HandleCall(action, senderKeys: senderKeys, sequence: sequence(), at: node, by: owner)
         var proof: [UInt8]?
         var tries = 0
         while true {
@@ -117,7 +123,9 @@ public struct HandleService: Sendable {
             switch try HandleAnswer.reply(status: status, body: body) {
             case .accepted(let handle): return handle
             case .refused(let answer):
-                guard answer.outcome == .retry, tries < Self.maximumTries else { throw PhoneError.refused(answer) }
+                guard answer.outcome == .retry, tries < Self.maximumTries,
+                    answer.retryAfterMillis <= Self.maximumWaitMillis
+                else { throw PhoneError.refused(answer) }
                 if answer.needsProof {
                     proof = try await self.proof(for: call, at: node)
                 } else {

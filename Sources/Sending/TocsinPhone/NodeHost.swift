@@ -4,19 +4,40 @@
 public struct NodeHost: Hashable, Codable, Sendable {
     /// The name, for instance 56 characters and `.onion`.
     public let name: String
-
-    private static let (keyLength, addressLength) = (32, 35)
-
-    /// Takes a host name without a port.
-    public init(_ name: String) { self.name = name }
-
     /// What a signature names: the public key of an onion service (rend-spec-v3, "Encoding onion addresses"), zeros for a
     /// host that is none.
-    public var onionKey: [UInt8] {
+    public let onionKey: [UInt8]
+
+    private static let (keyLength, addressLength, version): (Int, Int, UInt8) = (32, 35, 3)
+
+    /// Takes a host name; `nil` if it has a port or a path, or ends in `.onion` and is no onion address. The address's checksum
+    /// is not verified: tor does that.
+    public init?(_ name: String) {
+        guard !name.isEmpty, name.utf8.count <= 255, !name.contains(where: { "/:@ ".contains($0) || $0.isWhitespace })
+        else { return nil }
         let labels = name.lowercased().split(separator: ".")
-        guard labels.count > 1, labels.last == "onion", let bytes = Text.bytes(base32: labels[labels.count - 2]),
-            bytes.count == Self.addressLength
-        else { return [UInt8](repeating: 0, count: Self.keyLength) }
-        return Array(bytes.prefix(Self.keyLength))
+        if labels.count > 1, labels.last == "onion" {
+            guard let bytes = Text.bytes(base32: labels[labels.count - 2]), bytes.count == Self.addressLength,
+                bytes.last == Self.version
+            else { return nil }
+            onionKey = Array(bytes.prefix(Self.keyLength))
+        } else {
+            onionKey = [UInt8](repeating: 0, count: Self.keyLength)
+        }
+        self.name = name
+    }
+
+    /// Decodes a host name.
+    /// - Throws: also if it is none.
+    public init(from decoder: any Decoder) throws {
+        guard let host = NodeHost(try decoder.singleValueContainer().decode(String.self)) else {
+            throw PhoneError.damaged
+        }
+        self = host
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(name)
     }
 }

@@ -9,6 +9,10 @@ public enum PhoneError: Error, Equatable, Sendable, CustomStringConvertible {
     case cannotOpen(String)
     /// An opened notification does not have the fields of a notification.
     case notANotification(String)
+    /// What was stored cannot be decoded.
+    case damaged
+    /// A request cannot be made, because a value in it is too long.
+    case tooLong(String)
     /// The node has not accepted a request about a handle.
     case refused(HandleAnswer)
     /// The node did not answer as the protocol says.
@@ -19,6 +23,8 @@ public enum PhoneError: Error, Equatable, Sendable, CustomStringConvertible {
         case .notAPairing(let problem): "not a pairing token: \(problem)"
         case .cannotOpen(let problem): "the notification cannot be opened: \(problem)"
         case .notANotification(let problem): "the notification is not understood: \(problem)"
+        case .damaged: "what was stored is damaged"
+        case .tooLong(let what): "a request about a handle cannot have \(what)"
         case .refused(let answer): "the node has refused: \(answer.text) (\(answer.reason))"
         case .badAnswer(let problem): "the node's answer is not understood: \(problem)"
         }

@@ -20,6 +20,20 @@ public struct PhoneHandle: Hashable, Codable, Sendable, CustomStringConvertible 
         self.bytes = bytes
     }
 
+    /// Decodes a handle.
+    /// - Throws: also if it is none.
+    public init(from decoder: any Decoder) throws {
+        guard let handle = PhoneHandle(try decoder.singleValueContainer().decode(String.self)) else {
+            throw PhoneError.damaged
+        }
+        self = handle
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(text)
+    }
+
     /// The handle as in a pairing token.
     public var text: String { Self.prefix + Text.hex(bytes) }
 

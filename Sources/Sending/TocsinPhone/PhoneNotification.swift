@@ -7,7 +7,7 @@
 #endif
 
 /// What a desktop tells the phone's user: the clear text of a notification. Decoding ignores keys that it does not know.
-public struct PhoneNotification: Equatable, Sendable, Decodable {
+public struct PhoneNotification: Equatable, Sendable, Decodable, CustomStringConvertible {
     /// What a notification is about.
     public struct Kind: RawRepresentable, Hashable, Sendable, Decodable {
         /// The type as it is written in the text.
@@ -64,6 +64,9 @@ public struct PhoneNotification: Equatable, Sendable, Decodable {
         transactionID = try fields.decodeIfPresent(String.self, forKey: .transactionID) ?? ""
         actionRequired = try fields.decodeIfPresent(String.self, forKey: .actionRequired) ?? ""
     }
+
+    /// No part of the content.
+    public var description: String { "<PhoneNotification redacted>" }
 
     /// Reads a clear text.
     /// - Throws: ``PhoneError/notANotification(_:)``.

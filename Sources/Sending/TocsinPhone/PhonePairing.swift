@@ -10,7 +10,7 @@ import Crypto
 
 /// What a phone gives a desktop by QR code, and keeps to open notifications (PROTOCOL §3). Prints without its content;
 /// encode it (`Codable`) only to store it where secrets belong, for instance in the keychain.
-public struct PhonePairing: Codable, Sendable, CustomStringConvertible {
+public struct PhonePairing: Sendable, CustomStringConvertible {
     /// How notifications reach the phone.
     public enum Platform: String, Codable, Sendable, CaseIterable {
         /// Apple's production environment: TestFlight and App Store.
@@ -48,7 +48,7 @@ public struct PhonePairing: Codable, Sendable, CustomStringConvertible {
     public let receiver: WebPushReceiver?
     let key: [UInt8]
 
-    static let keyLength = 32
+    private static let keyLength = 32
 
     /// Makes a pairing with a new key.
     /// - Parameters:
@@ -115,6 +115,11 @@ public struct PhonePairing: Codable, Sendable, CustomStringConvertible {
         self.init(platform, parts[1], format, key, handle == nil ? parts[3] : "", receiver, handle: handle)
     }
 
+    /// The same pairing with another device token, to rotate handles to.
+    public func with(deviceToken: String) -> PhonePairing {
+        PhonePairing(self.platform, descriptor, format, key, deviceToken, receiver, handle: handle)
+    }
+
     /// The text of the QR code: `platform|descriptor|key|device token`, or the handle in the place of the device token, and
     /// for Web Push the two public parts of the receiver. It contains the key: show it to nobody but the desktop.
     public var text: String {
@@ -137,4 +142,25 @@ public struct PhonePairing: Codable, Sendable, CustomStringConvertible {
 
     /// No part of the content.
     public var description: String { "<PhonePairing redacted>" }
+}
+
+extension PhonePairing: Codable {
+    private enum CodingKeys: CodingKey { case text, deviceToken, receiver }
+
+    /// Decodes a pairing.
+    /// - Throws: also if it is none.
+    public init(from decoder: any Decoder) throws {
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        let pairing = try PhonePairing(
+            try fields.decode(String.self, forKey: .text),
+            receiver: try fields.decodeIfPresent(WebPushReceiver.self, forKey: .receiver))
+        self = pairing.with(deviceToken: try fields.decode(String.self, forKey: .deviceToken))
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: CodingKeys.self)
+        try fields.encode(text, forKey: .text)
+        try fields.encode(deviceToken, forKey: .deviceToken)
+        try fields.encodeIfPresent(receiver, forKey: .receiver)
+    }
 }

@@ -21,13 +21,14 @@ enum Text {
     static func bytes(base32 text: some StringProtocol) -> [UInt8]? {
         var (bytes, buffer, count): ([UInt8], UInt32, Int) = ([], 0, 0)
         for character in text.utf8 {
-            switch character | 0x20 {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"):
-                buffer = buffer << 5 | UInt32((character | 0x20) - UInt8(ascii: "a"))
-            case UInt8(ascii: "2")...UInt8(ascii: "7"):
-                buffer = buffer << 5 | UInt32(character - UInt8(ascii: "2") + 26)
+            let digit: UInt8
+            switch character {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"): digit = character - UInt8(ascii: "a")
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"): digit = character - UInt8(ascii: "A")
+            case UInt8(ascii: "2")...UInt8(ascii: "7"): digit = character - UInt8(ascii: "2") + 26
             default: return nil
             }
+            buffer = buffer << 5 | UInt32(digit)
             count += 5
             guard count >= 8 else { continue }
             count -= 8

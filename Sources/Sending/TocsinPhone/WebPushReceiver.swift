@@ -38,6 +38,20 @@ public struct WebPushReceiver: Codable, Sendable, CustomStringConvertible {
         self.secret = secret
     }
 
+    /// Decodes keys.
+    /// - Throws: also if they are none.
+    public init(from decoder: any Decoder) throws {
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        guard
+            let receiver = WebPushReceiver(
+                privateKey: try fields.decode([UInt8].self, forKey: .privateKey),
+                secret: try fields.decode([UInt8].self, forKey: .secret))
+        else { throw PhoneError.damaged }
+        self = receiver
+    }
+
+    private enum CodingKeys: CodingKey { case privateKey, secret }
+
     private func key() throws -> P256.KeyAgreement.PrivateKey {
         try P256.KeyAgreement.PrivateKey(rawRepresentation: privateKey)
     }
@@ -87,13 +101,9 @@ public struct WebPushReceiver: Codable, Sendable, CustomStringConvertible {
                         tag: sealed.suffix(Self.tagLength)),
                     using: derive("Content-Encoding: aes128gcm\0", 16)))
             // Zeros after the delimiter are padding.
-            guard let end = text.lastIndex(where: { $0 != 0 }), text[end] == Self.lastRecord else {
-                throw PhoneError.cannotOpen("its padding is broken")
-            }
-            return Array(text[..<end])
-        } catch {
-            throw .cannotOpen("it is damaged, or sealed for other keys")
-        }
+            if let end = text.lastIndex(where: { $0 != 0 }), text[end] == Self.lastRecord { return Array(text[..<end]) }
+        } catch {}
+        throw .cannotOpen("it is damaged, or sealed for other keys")
     }
 
     /// No part of the content.

@@ -21,6 +21,20 @@ import Time
         #expect(node.retryAt == start + .milliseconds(125))
     }
 
+    @Test func `where nobody listens, attempts are frequent, and hopeless after three`() {
+        var node = NodeState()
+        node.state = .down
+        for _ in 0..<5 { _ = node.failed(now: start, random: 1, byMistake: true) }
+        #expect(node.failed(now: start, random: 1, byMistake: true) == .seconds(2))
+        #expect(node.isHopeless(since: start) && !node.isHopeless(since: start + .milliseconds(1)))
+        _ = node.failed(now: start, random: 1)
+        #expect(!node.isHopeless(since: start))
+        var young = NodeState()
+        young.state = .down
+        for _ in 0..<2 { _ = young.failed(now: start, random: 1, byMistake: true) }
+        #expect(!young.isHopeless(since: start))
+    }
+
     @Test func `a node's retry_after is obeyed up to ten minutes`() {
         var node = NodeState()
         #expect(node.failed(now: start, random: 0, atLeast: .seconds(5)) == .seconds(5))

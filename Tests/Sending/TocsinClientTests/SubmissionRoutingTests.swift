@@ -44,6 +44,27 @@ import Testing
         #expect(course(excluding: [1]).choice(of: nodes(.refused, .connected)) == .fail)
     }
 
+    @Test func `a submission gives up after five seconds if all its nodes are hopeless since it began`() {
+        func node(failedAt time: MonotonicTime) -> NodeState {
+            var node = NodeState()
+            node.state = .down
+            for _ in 0..<3 { _ = node.failed(now: time, random: 0, byMistake: true) }
+            return node
+        }
+        let (now, later) = (Self.start + .seconds(5), Self.start + .seconds(4))
+        #expect(course().givesUp(on: [node(failedAt: later), node(failedAt: later)], now: now))
+        #expect(!course().givesUp(on: [node(failedAt: later)], now: later))
+        #expect(!course().givesUp(on: [node(failedAt: later), NodeState()], now: now))
+        #expect(course(excluding: [1]).givesUp(on: [node(failedAt: later), NodeState()], now: now))
+        // What failed before the submission began says nothing about it.
+        let early = Self.start
+        let course = SubmissionRouting(
+            SubmissionRouting.Terms(
+                started: later, deadline: later + .seconds(60), maximumPause: .zero, returnsWhenQueued: false),
+            excluding: [])
+        #expect(!course.givesUp(on: [node(failedAt: early)], now: later + .seconds(5)))
+    }
+
     @Test func `a short RETRY is obeyed, with jitter`() {
         var course = course()
         let step = course.answered(retry(after: 10_000), by: 0, now: Self.start, random: 0.5)

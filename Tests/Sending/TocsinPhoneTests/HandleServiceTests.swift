@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import Synchronization
 import TestSupport
 import Testing
@@ -24,7 +25,7 @@ import Testing
         }
     }
 
-    private static let host = NodeHost("127.0.0.1")
+    private static let host = NodeHost("127.0.0.1")!
     private static let entry = HandleService.Entry(PhoneHandle([UInt8](repeating: 1, count: 32))!, at: host)
     private static let digits = String(repeating: "ab", count: 32)
     private static let accepted = (200, #"{"handle":"\#(digits)"}"#)
@@ -84,6 +85,66 @@ import Testing
         #expect(stubborn.requests.count == 6)
     }
 
+    @Test func `a node that is full is asked again, and one that asks for an hour is not`() async throws {
+        let full = Node([(503, #"{"status":503,"error":"too many connections"}"#), (429, "<html>"), Self.accepted])
+        _ = try await service(at: full, Waits()).register(phone, at: Self.host)
+        #expect(full.requests.count == 3)
+        let hour = Node([Self.refused(503, "RETRY", 202, after: 3_600_000)])
+        await #expect(throws: PhoneError.self) { try await service(at: hour, Waits()).register(phone, at: Self.host) }
+        #expect(hour.requests.count == 1)
+    }
+
+    @Test func `a hostile node gets no endless work over TNP`() throws {
+        let call = try HandleCall(.register(phone, app: ""), sequence: 1, at: Self.host, by: HandleOwner())
+        var welcome = [UInt8](repeating: 0, count: 45)
+        (welcome[2], welcome[40]) = (1 << 4, 1)
+        let frame = FrameType.frame(FrameType.welcome, welcome)
+        var twice = HandleExchange(call)
+        _ = try twice.receive(frame)
+        #expect(throws: PhoneError.self) { try twice.receive(frame) }
+        let again = FrameType.frame(FrameType.registered, [0, 0, 0, 1, 3, 0, 203, 0, 0, 0, 0])
+        var endless = HandleExchange(call)
+        _ = try endless.receive(frame)
+        #expect(throws: PhoneError.self) { for _ in 0..<5 { _ = try endless.receive(again) } }
+        var early = HandleExchange(call)
+        #expect(throws: PhoneError.self) { try early.receive(again) }
+    }
+
+    @Test func `what is stored is checked when it is read`() throws {
+        let (encoder, decoder) = (JSONEncoder(), JSONDecoder())
+        var pairing = PhonePairing(endpoint: "https://push.example/x", receiver: WebPushReceiver(), descriptor: "x")
+        pairing.handle = PhoneHandle(Self.digits)
+        let again = try decoder.decode(PhonePairing.self, from: try encoder.encode(pairing))
+        #expect(again.text == pairing.text && again.deviceToken == pairing.deviceToken)
+        #expect(again.receiver?.secretText == pairing.receiver?.secretText)
+        let owner = HandleOwner()
+        #expect(try decoder.decode(HandleOwner.self, from: try encoder.encode(owner)).publicKey == owner.publicKey)
+        let entry = HandleService.Entry(PhoneHandle(Self.digits)!, at: Self.host, senderKeys: [owner.publicKey])
+        #expect(try decoder.decode(HandleService.Entry.self, from: try encoder.encode(entry)) == entry)
+        for (text, type) in [
+            (#"{"seed":[1,2]}"#, HandleOwner.self as any Decodable.Type), (#""ab""#, PhoneHandle.self),
+            (#""x:80""#, NodeHost.self), (#"{"privateKey":[1],"secret":[]}"#, WebPushReceiver.self),
+        ] { #expect(throws: (any Error).self) { try decoder.decode(type, from: Data(text.utf8)) } }
+    }
+
+    @Test func `hosts and lengths are checked before something is signed`() throws {
+        let onion = "bisqpushv56wo32w2dv7xacvvcrnow6gud5vkvftwsgevczmspzvqgad.onion"
+        #expect(
+            NodeHost(onion)?.onionKey.count == 32
+                && NodeHost("www.\(onion.uppercased())")?.onionKey == NodeHost(onion)?.onionKey)
+        for wrong in ["", "\(onion):80", "abc.onion", "\u{13}.onion", "a b", "http://a"] {
+            #expect(NodeHost(wrong) == nil)
+        }
+        let long = PhonePairing(.android, deviceToken: String(repeating: "t", count: 1025), descriptor: "x")
+        #expect(throws: PhoneError.self) {
+            try HandleCall(.register(long, app: ""), sequence: 1, at: Self.host, by: HandleOwner())
+        }
+        let keys = [[UInt8]](repeating: [UInt8](repeating: 0, count: 32), count: 9)
+        #expect(throws: PhoneError.self) {
+            try HandleCall(.register(phone, app: ""), senderKeys: keys, sequence: 1, at: Self.host, by: HandleOwner())
+        }
+    }
+
     @Test func `all handles are rotated, also past one that the node does not know`() async throws {
         let node = Node([Self.accepted, Self.refused(410, "GONE", 310), Self.accepted])
         let handles = (1...3).map { PhoneHandle([UInt8](repeating: $0, count: 32))! }
@@ -110,7 +171,8 @@ import Testing
 
     @Test func `an answer of anything else is an error that says so`() async throws {
         for answer in [
-            (404, "not found"), (200, "{}"), (200, #"{"handle":"ab"}"#), (500, ""), (400, #"{"outcome":"MAYBE"}"#),
+            (404, "not found"), (502, "<html>"), (200, "{}"), (200, #"{"handle":"ab"}"#), (500, ""),
+            (400, #"{"outcome":"MAYBE"}"#),
         ] {
             let error = await #expect(throws: PhoneError.self) {
                 try await service(at: Node([answer]), Waits()).register(phone, at: Self.host)

@@ -117,7 +117,8 @@ import Testing
         let host = publicKey.allSatisfy { $0 == 0 } ? "127.0.0.1" : OnionAddress(publicKey: publicKey)!.description
         let owner = try #require(HandleOwner(seed: hex(vector.private_seed)))
         #expect(owner.publicKey == hex(vector.owner))
-        let call = HandleCall(action, senderKeys: keys, sequence: expected.sequence, at: NodeHost(host), by: owner)
+        let node = try #require(NodeHost(host))
+        let call = try HandleCall(action, senderKeys: keys, sequence: expected.sequence, at: node, by: owner)
         #expect(call.digest == hex(vector.hash))
         let proof = expected.proof.map { $0.seedPrefix + Text.bytes($0.effort) + Text.bytes($0.nonce) }
         #expect(Hex.encode(call.frame(request: expected.request, proof: proof)) == vector.bytes)
@@ -126,7 +127,8 @@ import Testing
     @Test func `a proof for a challenge is one for the node`() throws {
         let owner = HandleOwner()
         let phone = PhonePairing(.iOS, deviceToken: apple, descriptor: "phone")
-        let call = HandleCall(.register(phone, app: ""), sequence: 1, at: NodeHost("127.0.0.1"), by: owner)
+        let node = try #require(NodeHost("127.0.0.1"))
+        let call = try HandleCall(.register(phone, app: ""), sequence: 1, at: node, by: owner)
         let seed = [UInt8](repeating: 9, count: 16)
         let json =
             #"{"seed":"\#(Hex.encode(seed))","effort":500,"lifetime":60,"onion":"\#(String(repeating: "0", count: 64))"}"#

@@ -147,6 +147,26 @@ struct HandleHTTPTests {
         await stage.end()
     }
 
+    @Test func `the challenge tells of no onion that the phone has not asked for`() async throws {
+        let stage = Stage()
+        try await stage.start(more: HandleTests.enabled)
+        let onion = try #require(OnionAddress(publicKey: [UInt8](repeating: 5, count: 32)))
+        let request = "GET /v1/handles/challenge HTTP/1.1\r\nHost: \(onion):80\r\nConnection: close\r\n\r\n"
+        expect(try await stage.ask(Array(request.utf8)), 400, "REJECTED", .malformed)
+        await stage.end()
+    }
+
+    @Test func `requests about handles have a rate of their own on each connection`() async throws {
+        let stage = Stage()
+        try await stage.start(
+            gates: "[limits]\ncontrol_burst = 3\ncontrol_per_minute = 1", more: HandleTests.enabled)
+        let preflight = RequestBytes.request(
+            "OPTIONS", "/v1/handles", fields: ["Origin: https://a.example"], closes: false)
+        let statuses = try await stage.converse([[UInt8]](repeating: preflight, count: 4)).map(\.status)
+        #expect(statuses == [403, 403, 403, 429])
+        await stage.end()
+    }
+
     @Test func `only pages of listed origins ask from a browser`() async throws {
         let stage = Stage()
         try await stage.start(

@@ -44,7 +44,7 @@ extension Stage {
         }
         /// Performs a request over TNP.
         func overTNP(_ action: HandleCall.Action) async throws -> PhoneHandle {
-            let call = HandleCall(action, sequence: sequence(), at: node, by: owner)
+            let call = try HandleCall(action, sequence: sequence(), at: node, by: owner)
             return try await runExchange(HandleExchange(call), at: tnp, through: proxy)
         }
         func ring(_ title: String, _ pairing: PhonePairing, _ deviceToken: String) async throws {
@@ -172,7 +172,8 @@ struct LibraryPhoneTests {
         let stage = Stage()
         try await stage.start(gates: "[puzzle]\nmode = \"always\"\neffort = 1000", more: HandleTests.enabled)
         try await stage.runLibraryPhone(
-            phoneProtocol, at: NodeHost("localhost"), http: stage.httpSocket, tnp: stage.socket, through: nil)
+            phoneProtocol, at: try #require(NodeHost("localhost")), http: stage.httpSocket, tnp: stage.socket,
+            through: nil)
         await stage.end()
     }
 }

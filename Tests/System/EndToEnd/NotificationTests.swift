@@ -903,7 +903,8 @@ private let hello: [UInt8] = {
         let host = "\(address)"
         for phoneProtocol in PhoneProtocol.allCases {
             try await stage.runLibraryPhone(
-                phoneProtocol, at: NodeHost(host), http: .tcp(host: host, port: 80), tnp: .tcp(host: host, port: 7077),
+                phoneProtocol, at: try #require(NodeHost(host)), http: .tcp(host: host, port: 80),
+                tnp: .tcp(host: host, port: 7077),
                 through: .socks5(access.socks, nil))
         }
         let desktop = TocsinClient.Options(

@@ -96,8 +96,15 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             respond(Self.answer(to: error))
             return host.countViolations(self, 1)
         }
-        if let call = route.phoneRequest, !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
-            return respond(answer(withoutSender: call))
+        if let call = route.phoneRequest {
+            if let wait = takeControl() {
+                return respond(
+                    APIResponse.response(to: route.dialect, .retry(.connectionOverRate, after: wait.wireMilliseconds)))
+            }
+            if !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
+                respond(answer(withoutSender: call))
+                return rules.keepsHandles ? () : host.countViolations(self, 1)
+            }
         }
         if let refusal = host.refusal(of: self, site: route.site, right: route.phoneRequest == nil ? .send : .register)
         {
@@ -138,18 +145,20 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         return APIResponse.preflight(for: call.origin)
     }
 
+    /// Takes one request about a handle from the rate ``Rules/control``; sites have their own rate.
+    /// - Returns: the wait, if there is none left.
+    private func takeControl() -> Duration? {
+        guard circuit?.site == nil else { return nil }
+        let wait = control.wait(rules.control, now: .now)
+        guard wait == .zero else { return wait }
+        control.take(rules.control, now: .now)
+        return nil
+    }
+
     private func perform(_ call: PhoneRequest, in dialect: APIRequest.Dialect) throws(Rejection) {
-        if circuit?.site == nil {
-            let wait = control.wait(rules.control, now: .now)
-            guard wait == .zero else {
-                return respond(
-                    APIResponse.response(to: dialect, .retry(.connectionOverRate, after: wait.wireMilliseconds)))
-            }
-            control.take(rules.control, now: .now)
-        }
         let onions = host.signedOnions
         guard let request = try call.handleRequest(requests &+ 1, at: onions) else {
-            return respond(call.response(host.registrationPuzzle, onions: onions))
+            return respond(try call.response(host.registrationPuzzle, onions: onions))
         }
         _ = expectAnswer(in: dialect)
         host.perform(request, for: self)

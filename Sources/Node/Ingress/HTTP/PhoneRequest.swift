@@ -80,16 +80,15 @@ struct PhoneRequest: Redacted {
         return asked
     }
 
-    /// The answer to ``Action/challenge``.
-    /// - Parameter onions: those that the signature may name: the answer names the one that the phone asked for, else the
-    ///   first.
-    func response(_ puzzle: Puzzle, onions: [SignedOnion]) -> HTTPResponse {
+    /// The answer to ``Action/challenge``. It names the onion that the phone asked for, and tells nobody another one: a
+    /// stranger who knows one onion of a node must not learn of the rest.
+    /// - Parameter onions: those that the signature may name.
+    /// - Throws: `Rejection` if the phone asked for none of them.
+    func response(_ puzzle: Puzzle, onions: [SignedOnion]) throws(Rejection) -> HTTPResponse {
         let host = request.header("host").flatMap { OnionAddress(host: $0.prefix { $0 != ":" }) }
-        let named = host.flatMap { SignedOnion(publicKey: $0.publicKey) } ?? .none
-        guard let onion = onions.first(where: { $0 == named }) ?? onions.first else {
-            return APIResponse.response(
-                to: .handles(origin: origin),
-                .retry(.nodeBusy, after: 5000, text: "the node does not know the address of its onion yet"))
+        let onion = host.flatMap { SignedOnion(publicKey: $0.publicKey) } ?? .none
+        guard onions.contains(onion) else {
+            throw Rejection(.malformed, "the Host field must name the onion by which the phone reaches the node")
         }
         return APIResponse.json(
             200,

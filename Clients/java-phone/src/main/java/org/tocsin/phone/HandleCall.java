@@ -7,6 +7,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.bouncycastle.crypto.digests.SHA3Digest;
 
 /** REGISTER, ROTATE or FORGET: a signed request of a handle's owner (PROTOCOL §7), for either protocol. Prints without its content. */
 public final class HandleCall {
@@ -25,6 +26,8 @@ public final class HandleCall {
     private static final int SIGNATURE = 0x23;
 
     private static final int LARGEST_SENDER_KEYS = 8;
+    /** The longest push endpoint. */
+    private static final int LONGEST_TOKEN = 1024;
     private static final int ONION_ADDRESS = 35;
 
     private final int type;
@@ -35,7 +38,8 @@ public final class HandleCall {
     private final byte[] digest;
 
     private HandleCall(
-            int type, PhoneHandle handle, TreeMap<Integer, byte[]> fields, long sequence, String host, HandleOwner owner) {
+            int type, PhoneHandle handle, TreeMap<Integer, byte[]> fields, long sequence, String host, HandleOwner owner)
+            throws PhoneException {
         this.type = type;
         this.handle = handle;
         this.fields = fields;
@@ -57,9 +61,11 @@ public final class HandleCall {
      * @param host the node's host name: what is signed for one node is worth nothing at another
      * @param owner who may change or end the handle
      * @return the request
+     * @throws PhoneException if a value is too long, or the host name is none
      */
     public static HandleCall register(
-            PhonePairing pairing, String app, List<byte[]> senderKeys, long sequence, String host, HandleOwner owner) {
+            PhonePairing pairing, String app, List<byte[]> senderKeys, long sequence, String host, HandleOwner owner)
+            throws PhoneException {
         TreeMap<Integer, byte[]> fields = phone(pairing, senderKeys);
         if (!app.isEmpty()) {
             fields.put(APP, Bytes.of(app));
@@ -78,6 +84,7 @@ public final class HandleCall {
      * @param host as of {@link #register}
      * @param owner as of {@link #register}
      * @return the request
+     * @throws PhoneException if a value is too long, or the host name is none
      */
     public static HandleCall rotate(
             PhoneHandle handle,
@@ -85,7 +92,8 @@ public final class HandleCall {
             List<byte[]> senderKeys,
             long sequence,
             String host,
-            HandleOwner owner) {
+            HandleOwner owner)
+            throws PhoneException {
         TreeMap<Integer, byte[]> fields = phone(pairing, senderKeys);
         fields.put(HANDLE, handle.bytes());
         return new HandleCall(ROTATE, handle, fields, sequence, host, owner);
@@ -99,19 +107,25 @@ public final class HandleCall {
      * @param host as of {@link #register}
      * @param owner as of {@link #register}
      * @return the request
+     * @throws PhoneException if a value is too long, or the host name is none
      */
-    public static HandleCall forget(PhoneHandle handle, long sequence, String host, HandleOwner owner) {
+    public static HandleCall forget(PhoneHandle handle, long sequence, String host, HandleOwner owner)
+            throws PhoneException {
         TreeMap<Integer, byte[]> fields = new TreeMap<>(Collections.singletonMap(HANDLE, handle.bytes()));
         return new HandleCall(FORGET, handle, fields, sequence, host, owner);
     }
 
-    private static TreeMap<Integer, byte[]> phone(PhonePairing pairing, List<byte[]> senderKeys) {
+    private static TreeMap<Integer, byte[]> phone(PhonePairing pairing, List<byte[]> senderKeys)
+            throws PhoneException {
         TreeMap<Integer, byte[]> fields = new TreeMap<>();
         fields.put(MAGIC, Bytes.of(pairing.platform().magic));
         fields.put(DEVICE_TOKEN, Bytes.of(pairing.deviceToken()));
+        if (fields.get(DEVICE_TOKEN).length > LONGEST_TOKEN) {
+            throw new PhoneException("a device token has at most 1024 bytes");
+        }
         for (byte[] key : senderKeys) {
             if (key.length != 32 || senderKeys.size() > LARGEST_SENDER_KEYS) {
-                throw new IllegalArgumentException("a handle has at most 8 sender keys of 32 bytes each");
+                throw new PhoneException("a handle has at most 8 sender keys of 32 bytes each");
             }
         }
         if (!senderKeys.isEmpty()) {
@@ -130,13 +144,35 @@ public final class HandleCall {
         return output.toByteArray();
     }
 
-    /** The public key of an onion (rend-spec-v3, "Encoding onion addresses"), zeros for a host that is none. */
-    static byte[] onionKey(String host) {
+    /**
+     * The public key of an onion (rend-spec-v3, "Encoding onion addresses"), zeros for a host that is none.
+     *
+     * @throws PhoneException for a host with a port, and for one in {@code .onion} that is no onion address
+     */
+    static byte[] onionKey(String host) throws PhoneException {
         String[] labels = host.split("\\.");
-        byte[] address = labels.length > 1 && labels[labels.length - 1].equalsIgnoreCase("onion")
-                ? Bytes.ofBase32(labels[labels.length - 2])
-                : null;
-        return address != null && address.length == ONION_ADDRESS ? Arrays.copyOf(address, 32) : new byte[32];
+        if (host.isEmpty() || host.indexOf(':') >= 0 || host.indexOf('/') >= 0) {
+            throw new PhoneException("the host name of a node has no port and no path");
+        }
+        if (labels.length < 2 || !labels[labels.length - 1].equalsIgnoreCase("onion")) {
+            return new byte[32];
+        }
+        byte[] address = Bytes.ofBase32(labels[labels.length - 2]);
+        if (address == null || address.length != ONION_ADDRESS || !Arrays.equals(address, onionAddress(address))) {
+            throw new PhoneException("not an onion address: a letter is wrong or missing");
+        }
+        return Arrays.copyOf(address, 32);
+    }
+
+    /** The address, with its checksum and version, of the public key at the beginning of these bytes. */
+    private static byte[] onionAddress(byte[] address) {
+        byte[] key = Arrays.copyOf(address, 32);
+        byte[] message = Bytes.join(Bytes.of(".onion checksum"), key, new byte[] {3});
+        SHA3Digest digest = new SHA3Digest(256);
+        digest.update(message, 0, message.length);
+        byte[] checksum = new byte[32];
+        digest.doFinal(checksum, 0);
+        return Bytes.join(key, Arrays.copyOf(checksum, 2), new byte[] {3});
     }
 
     /** What a proof of work is for. */

@@ -84,6 +84,9 @@ public final class HandleExchange {
     private byte[] handle(int type, byte[] payload) throws PhoneException {
         switch (type) {
             case WELCOME:
+                if (requests > 0) {
+                    throw new PhoneException("a second WELCOME");
+                }
                 if (payload.length < PUZZLE_AT + HandleChallenge.LENGTH) {
                     throw new PhoneException("WELCOME is too short");
                 }
@@ -108,6 +111,9 @@ public final class HandleExchange {
     }
 
     private byte[] request() throws PhoneException {
+        if (requests >= MOST_REQUESTS) {
+            throw new PhoneException("the node asks for proof after proof");
+        }
         requests++;
         boolean needsProof = call.isRegistration() && challenge.effort() > 0;
         return call.frame(requests, needsProof ? challenge.solve(call) : null);
@@ -134,7 +140,7 @@ public final class HandleExchange {
                 Bytes.number(payload, 7, 4),
                 "reason " + reason + " of the protocol");
         // A PUZZLE has come before.
-        if (!refused.needsProof() || challenge == null || requests == MOST_REQUESTS) {
+        if (!refused.needsProof() || requests == 0 || requests >= MOST_REQUESTS) {
             throw refused;
         }
         return request();

@@ -3,6 +3,7 @@ package org.tocsin.phone;
 
 import java.io.IOException;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -62,10 +63,39 @@ public final class HandleService {
             this.handle = handle;
             this.senderKeys = senderKeys;
         }
+
+        /**
+         * The node that keeps the handle.
+         *
+         * @return its host name
+         */
+        public String host() {
+            return host;
+        }
+
+        /**
+         * The handle.
+         *
+         * @return the handle
+         */
+        public PhoneHandle handle() {
+            return handle;
+        }
+
+        /**
+         * Who may ring, besides the owner.
+         *
+         * @return public keys; none: whoever has the handle
+         */
+        public List<byte[]> senderKeys() {
+            return senderKeys;
+        }
     }
 
     private static final int MOST_TRIES = 6;
     private static final long SHORTEST_WAIT = 250;
+    /** A node that asks for a longer wait has refused, and does not hold up the others. In milliseconds. */
+    private static final long LONGEST_WAIT = 10_000;
 
     private final HandleOwner owner;
     private final Transport transport;
@@ -76,11 +106,22 @@ public final class HandleService {
      *
      * @param owner whose handles they are. A phone has one owner: a node binds a device token that is rung by handle to the
      *     handle's owner
+     * @param lastSequence what {@link #lastSequence()} was when the app ran before; 0 the first time
      * @param transport the app's HTTP client
      */
-    public HandleService(HandleOwner owner, Transport transport) {
+    public HandleService(HandleOwner owner, long lastSequence, Transport transport) {
+        this.lastSequence = lastSequence;
         this.owner = owner;
         this.transport = transport;
+    }
+
+    /**
+     * The sequence of the last request: Unix time in milliseconds, unless a clock was ahead. Store it.
+     *
+     * @return the sequence
+     */
+    public synchronized long lastSequence() {
+        return lastSequence;
     }
 
     private synchronized long sequence() {
@@ -152,7 +193,9 @@ public final class HandleService {
             try {
                 return read(transport.send(host, call.method(), call.path(), call.body(proof)));
             } catch (RefusedException refused) {
-                if (refused.outcome() != RefusedException.Outcome.RETRY || tries == MOST_TRIES) {
+                if (refused.outcome() != RefusedException.Outcome.RETRY
+                        || tries == MOST_TRIES
+                        || refused.retryAfterMillis() > LONGEST_WAIT) {
                     throw refused;
                 }
                 if (refused.needsProof()) {
@@ -186,7 +229,12 @@ public final class HandleService {
     }
 
     private static PhoneHandle read(Answer answer) throws PhoneException {
-        Map<String, Object> fields = Json.object(answer.body);
+        Map<String, Object> fields;
+        try {
+            fields = Json.object(answer.body);
+        } catch (PhoneException error) {
+            fields = Collections.emptyMap();
+        }
         if (answer.status == 200 && fields.get("handle") instanceof String) {
             return PhoneHandle.parse((String) fields.get("handle"));
         }
@@ -203,6 +251,10 @@ public final class HandleService {
                             String.valueOf(fields.get("text")));
                 }
             }
+        }
+        // A node that is full or shuts down answers like this, before it looks at the request; so may a proxy.
+        if (answer.status == 408 || answer.status == 429 || answer.status == 503) {
+            throw new RefusedException(RefusedException.Outcome.RETRY, 0, 1000, "status " + answer.status);
         }
         throw new PhoneException("status " + answer.status + ", without an outcome: does this node keep handles?");
     }

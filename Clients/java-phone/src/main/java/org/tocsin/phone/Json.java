@@ -77,7 +77,7 @@ final class Json {
         }
         String digits = text.substring(start, position);
         try {
-            return digits.matches("-?[0-9]+") ? (Object) Long.valueOf(digits) : (Object) Double.valueOf(digits);
+            return digits.matches("-?[0-9]{1,18}") ? (Object) Long.valueOf(digits) : (Object) Double.valueOf(digits);
         } catch (NumberFormatException error) {
             throw broken();
         }

@@ -20,10 +20,15 @@ public final class RefusedException extends PhoneException {
     private final long retryAfterMillis;
 
     RefusedException(Outcome outcome, int reason, long retryAfterMillis, String text) {
-        super("the node has refused: " + text + " (" + reason + ")");
+        super("the node has refused: " + sentence(text) + " (" + reason + ")");
         this.outcome = outcome;
         this.reason = reason;
         this.retryAfterMillis = retryAfterMillis;
+    }
+
+    /** The node's words for a log: printable, and not too many. */
+    private static String sentence(String text) {
+        return text.substring(0, Math.min(200, text.length())).replaceAll("[\\x00-\\x1f\\x7f]", " ");
     }
 
     /**

@@ -41,7 +41,7 @@ class HandleServiceTest {
         }
 
         HandleService service() {
-            return new HandleService(HandleOwner.create(), this);
+            return new HandleService(HandleOwner.create(), 0, this);
         }
     }
 
@@ -94,7 +94,7 @@ class HandleServiceTest {
     @Test
     void anAnswerOfAnythingElseIsAnError() {
         String zeros = Bytes.hex(new byte[32]);
-        for (String answer : new String[] {"404 not found", "200 {}", "500 ", "400 {\"outcome\":\"MAYBE\"}"}) {
+        for (String answer : new String[] {"404 not found", "200 {}", "500 ", "502 <html>", "400 {\"outcome\":\"MAYBE\"}"}) {
             HandleService service = new Node(answer).service();
             assertThrows(PhoneException.class, () -> service.register(HOST, phone, "", Collections.emptyList()));
         }
@@ -104,10 +104,51 @@ class HandleServiceTest {
                     PhoneException.class, () -> node.service().register(HOST, phone, "", Collections.emptyList()));
             assertEquals(2, node.seen.size());
         }
-        HandleService unreachable = new HandleService(HandleOwner.create(), (host, method, path, body) -> {
+        HandleService unreachable = new HandleService(HandleOwner.create(), 0, (host, method, path, body) -> {
             throw new IOException("no tor");
         });
         assertThrows(IOException.class, () -> unreachable.register(HOST, phone, "", Collections.emptyList()));
+    }
+
+    @Test
+    void aNodeThatIsFullIsAskedAgainAndOneThatAsksForAnHourIsNot() throws Exception {
+        Node full = new Node("503 {\"status\":503,\"error\":\"too many connections\"}", "429 <html>", ACCEPTED);
+        full.service().register(HOST, phone, "", Collections.emptyList());
+        assertEquals(3, full.seen.size());
+        Node hour = new Node("503 {\"outcome\":\"RETRY\",\"reason\":202,\"retryAfterMillis\":3600000,\"text\":\"x\"}");
+        assertThrows(
+                RefusedException.class, () -> hour.service().register(HOST, phone, "", Collections.emptyList()));
+        assertEquals(1, hour.seen.size());
+    }
+
+    @Test
+    void aHostileNodeGetsNoEndlessWork() throws Exception {
+        byte[] welcome = new byte[45];
+        welcome[2] = 1 << 4;
+        welcome[40] = 1;
+        HandleCall call = HandleCall.register(phone, "", Collections.emptyList(), 1, HOST, HandleOwner.create());
+        byte[] frame = HandleCall.encode(0x02, welcome);
+        HandleExchange twice = new HandleExchange(call);
+        twice.receive(frame, frame.length);
+        assertThrows(PhoneException.class, () -> twice.receive(frame, frame.length));
+        byte[] again = HandleCall.encode(0x11, new byte[] {0, 0, 0, 1, 3, 0, (byte) 203, 0, 0, 0, 0});
+        HandleExchange endless = new HandleExchange(call);
+        endless.receive(frame, frame.length);
+        assertThrows(PhoneException.class, () -> {
+            for (int count = 0; count < 5; count++) {
+                endless.receive(again, again.length);
+            }
+        });
+        assertThrows(RefusedException.class, () -> new HandleExchange(call).receive(again, again.length));
+    }
+
+    @Test
+    void hostsAreCheckedBeforeSomethingIsSignedForThem() throws Exception {
+        String onion = "bisqpushv56wo32w2dv7xacvvcrnow6gud5vkvftwsgevczmspzvqgad.onion";
+        assertEquals(32, HandleCall.onionKey(onion).length);
+        for (String wrong : new String[] {"", onion + ":80", "abc.onion", onion.replace("qgad", "qgae"), "\u0013.onion"}) {
+            assertThrows(PhoneException.class, () -> HandleCall.onionKey(wrong));
+        }
     }
 
     @Test

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.bouncycastle.crypto.digests.Blake2bDigest;
+import org.bouncycastle.crypto.digests.SHA3Digest;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
@@ -93,7 +94,7 @@ class VectorsTest {
             assertEquals(vector.get("action_required"), notification.actionRequired());
             assertEquals(vector.get("sent_date"), notification.sentDate());
         }
-        String later = "{\"version\":2,\"type\":\"CHAT\",\"title\":\"\",\"message\":\"\",\"sentDate\":1,\"more\":[{},-1.5e3,true]}";
+        String later = "{\"version\":2,\"type\":\"CHAT\",\"title\":\"\",\"message\":\"\",\"sentDate\":1,\"more\":[{},-1.5e3,99999999999999999999,true]}";
         assertEquals("CHAT", PhoneNotification.parse(Bytes.of(later)).type());
         StringBuilder deep = new StringBuilder();
         for (int depth = 0; depth < 5000; depth++) {
@@ -162,13 +163,18 @@ class VectorsTest {
         assertTrue(checked > 5);
     }
 
-    /** A host with this public key, whose checksum no signature covers; an address without tor for zeros. */
+    /** A host with this public key; an address without tor for zeros. */
     private static String host(byte[] key) {
         if (Arrays.equals(key, new byte[32])) {
             return "127.0.0.1";
         }
+        SHA3Digest digest = new SHA3Digest(256);
+        byte[] message = Bytes.join(Bytes.of(".onion checksum"), key, new byte[] {3});
+        digest.update(message, 0, message.length);
+        byte[] checksum = new byte[32];
+        digest.doFinal(checksum, 0);
         StringBuilder label = new StringBuilder();
-        byte[] address = Arrays.copyOf(key, 35);
+        byte[] address = Bytes.join(key, Arrays.copyOf(checksum, 2), new byte[] {3});
         for (int bit = 0; bit < address.length * 8; bit += 5) {
             int value = 0;
             for (int offset = 0; offset < 5; offset++) {

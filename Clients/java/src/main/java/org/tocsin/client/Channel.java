@@ -322,8 +322,9 @@ final class Channel {
             List<Link> candidates = links.stream()
                     .filter(link -> !entry.excluded.contains(link.index))
                     .toList();
-            if (now - (entry.deadline - entry.timeout) >= NodeState.HOPELESS_AFTER
-                    && candidates.stream().allMatch(link -> link.node.isHopeless())) {
+            long started = entry.deadline - entry.timeout;
+            if (now - started >= NodeState.HOPELESS_AFTER
+                    && candidates.stream().allMatch(link -> link.node.isHopeless(started))) {
                 fail(entry, candidates.get(0).failure());
             }
         }

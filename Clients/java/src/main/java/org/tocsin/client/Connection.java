@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
+import java.util.Set;
 
 /**
  * A TCP connection to a node, through a SOCKS5 proxy (RFC 1928, RFC 1929) if one is given. The proxy resolves the name,
@@ -31,6 +32,9 @@ final class Connection {
         OPEN,
         CLOSED
     }
+
+    /** The reasons for which nobody answers at an address: a node that is only slow or far away fails otherwise. */
+    static final Set<String> NOTHING_THERE = Set.of("connection refused", "the name cannot be resolved");
 
     private static final int READ_SIZE = 64 * 1024;
     private static final String USER = "tocsin";

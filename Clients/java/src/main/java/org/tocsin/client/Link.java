@@ -106,10 +106,10 @@ final class Link implements Connection.Handler {
     }
 
     /** Marks the node as down. Its entries move to other nodes, and it is tried again later. */
-    private void fail(SubmissionException cause, long atLeast) {
+    private void fail(SubmissionException cause, long atLeast, boolean byMistake) {
         failure = cause;
         node.state = NodeState.State.DOWN;
-        reportRetry(node.failed(Loop.now(), channel.random(), atLeast));
+        reportRetry(node.failed(Loop.now(), channel.random(), atLeast, byMistake));
         channel.moveEntries(this, session.entries());
         wake();
     }
@@ -168,20 +168,22 @@ final class Link implements Connection.Handler {
         boolean wasWelcomed = session.welcome().isPresent();
         disconnect();
         if (!wasOpen) {
-            node.isMistaken = isProxyUnreachable || channel.settings.proxy == null;
+            boolean isMistaken = isProxyUnreachable
+                    || (channel.settings.proxy == null && Connection.NOTHING_THERE.contains(reason));
             fail(
                     isProxyUnreachable
                             ? new SubmissionException(
                                     SubmissionException.Kind.PROXY_UNREACHABLE,
                                     "the SOCKS proxy at " + channel.settings.proxy + " cannot be reached: " + reason)
                             : unreachable(reason),
-                    0);
+                    0,
+                    isMistaken);
         } else if (leaving != null && leaving.code() != Wire.GoAway.IDLE) {
-            fail(unreachable(leaving.reason()), leaving.retryAfter() * 1_000_000);
+            fail(unreachable(leaving.reason()), leaving.retryAfter() * 1_000_000, false);
         } else if (wasWelcomed && !node.isUnreliable()) {
             reconnect(reason);
         } else {
-            fail(unreachable(reason), 0);
+            fail(unreachable(reason), 0, false);
         }
     }
 
@@ -190,7 +192,7 @@ final class Link implements Connection.Handler {
         failure = unreachable(reason);
         node.state = NodeState.State.UNUSED;
         if (!session.isEmpty()) {
-            long pause = node.failed(Loop.now(), channel.random(), 0);
+            long pause = node.failed(Loop.now(), channel.random(), 0, false);
             reportRetry(pause);
             startDial(pause);
         }

@@ -17,6 +17,8 @@ final class NodeState {
     static final long LONGEST_PAUSE = Duration.ofMinutes(10).toNanos();
     /** How long a submission waits for nodes that a mistake seems to keep away. */
     static final long HOPELESS_AFTER = Duration.ofSeconds(5).toNanos();
+    /** The longest wait after such an attempt. */
+    static final long MISTAKE_PAUSE = Duration.ofSeconds(2).toNanos();
     /** How long the client does not use a node that closed a connection for good. */
     static final long FATAL_PAUSE = Duration.ofSeconds(60).toNanos();
 
@@ -36,8 +38,10 @@ final class NodeState {
     /** The time from which the client may connect again, while the node is down or has refused. */
     long retryAt;
 
-    /** Whether the last attempt failed because nothing listens at the proxy, or without one at the node. */
-    boolean isMistaken;
+    /** Whether the last attempt failed because nothing answers at the proxy, or without one at the node's address. */
+    private boolean isMistaken;
+
+    private long failedAt;
 
     private int failures;
 
@@ -58,9 +62,9 @@ final class NodeState {
         return failures >= UNRELIABLE;
     }
 
-    /** Whether several attempts have failed in a way that waiting is not likely to change. */
-    boolean isHopeless() {
-        return state == State.DOWN && isMistaken && failures >= UNRELIABLE;
+    /** Whether several attempts have failed, the last one after this time, in a way that waiting is not likely to change. */
+    boolean isHopeless(long since) {
+        return state == State.DOWN && isMistaken && failedAt - since >= 0 && failures >= UNRELIABLE;
     }
 
     /**
@@ -68,12 +72,15 @@ final class NodeState {
      *
      * @param random from 0 up to 1: the wait is this part of the present ceiling (full jitter)
      * @param atLeast the node's {@code retry_after}
+     * @param byMistake whether nothing answers at the proxy or the node's address: an attempt then costs nobody anything
      * @return the wait before the next attempt
      */
-    long failed(long now, double random, long atLeast) {
+    long failed(long now, double random, long atLeast, boolean byMistake) {
+        isMistaken = byMistake;
+        failedAt = now;
         long ceiling = Math.min(BACKOFF_BASE << Math.min(failures, 16), BACKOFF_CAP);
         failures++;
-        long pause = Math.max(Math.min(atLeast, LONGEST_PAUSE), (long) (ceiling * random));
+        long pause = Math.max(Math.min(atLeast, LONGEST_PAUSE), Math.min((long) (ceiling * random), byMistake ? MISTAKE_PAUSE : BACKOFF_CAP));
         retryAt = now + pause;
         return pause;
     }

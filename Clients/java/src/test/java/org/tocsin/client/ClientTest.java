@@ -103,12 +103,19 @@ class ClientTest {
         NodeState node = new NodeState();
         List<Long> waits = new ArrayList<>();
         for (int failure = 0; failure < 10; failure++) {
-            waits.add(node.failed(0, 1.0, 0) / 1_000_000);
+            waits.add(node.failed(0, 1.0, 0, false) / 1_000_000);
         }
         assertEquals(List.of(250L, 500L, 1000L, 2000L, 4000L, 8000L, 16000L, 30000L, 30000L, 30000L), waits);
         node.answered();
-        assertEquals(125_000_000, node.failed(0, 0.5, 0));
-        assertEquals(NodeState.LONGEST_PAUSE, node.failed(0, 0, Long.MAX_VALUE));
+        assertEquals(125_000_000, node.failed(0, 0.5, 0, false));
+        assertEquals(NodeState.LONGEST_PAUSE, node.failed(0, 0, Long.MAX_VALUE, false));
+        // Where nobody listens, an attempt costs nobody anything.
+        node.state = NodeState.State.DOWN;
+        node.failed(9, 1.0, 0, true);
+        assertEquals(NodeState.MISTAKE_PAUSE, node.failed(9, 1.0, 0, true));
+        assertEquals(NodeState.MISTAKE_PAUSE, node.failed(9, 1.0, 0, true));
+        assertTrue(node.isHopeless(9));
+        assertFalse(node.isHopeless(10));
     }
 
     @Test
@@ -402,7 +409,8 @@ class ClientTest {
                     .start();
             String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             assertEquals(0, process.waitFor(), output);
-            assertEquals("DELIVERED: the push service has accepted it\n", output);
+            assertEquals(
+                    "CONNECTING \nCONNECTED \nWELCOMED \nDELIVERED: the push service has accepted it\n", output);
         }
     }
 }

@@ -11,19 +11,10 @@ struct OutcomeText {
 
     /// The reason, and what to do about it if that is not obvious.
     var reason: String {
-        let text = outcome.text.map(TerminalText.line) ?? meaning
+        let text = TerminalText.line(outcome.sentence)
         switch outcome.kind {
         case .delivered, .queued, .gone: return text
         case .rejected, .retry: return "\(text) (reason \(outcome.reason.rawValue))" + (advice.map { "; \($0)" } ?? "")
-        }
-    }
-
-    /// The meaning of the reason. A success needs none.
-    private var meaning: String {
-        switch outcome.kind {
-        case .delivered where outcome.reason == .none: "the push service has accepted it"
-        case .queued where outcome.reason == .none: "the node keeps it until it is delivered"
-        default: outcome.reason.description
         }
     }
 

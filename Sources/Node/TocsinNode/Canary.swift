@@ -102,7 +102,7 @@ final class Canary: @unchecked Sendable {
                 collapseID: collapseID[...], format: format)
             let outcome = try await client.submitTest(envelope, of: sealer, timeout: Self.timeout)
             await client.close()
-            return (outcome.kind == .delivered, outcome.text ?? outcome.reason.description)
+            return (outcome.kind == .delivered, outcome.sentence)
         } catch {
             await client.close()
             return (false, "\(error)")

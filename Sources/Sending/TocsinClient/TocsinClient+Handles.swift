@@ -15,7 +15,7 @@ extension TocsinClient {
     public struct HandleRefused: Error, Equatable, Sendable, CustomStringConvertible {
         /// The node's answer.
         public let outcome: Outcome
-        public var description: String { outcome.text ?? outcome.reason.description }
+        public var description: String { outcome.sentence }
     }
 
     /// Asks the node for a handle, which stands for a phone in the place of its device token. The same phone, app and

@@ -85,7 +85,7 @@ extension TocsinClient {
             waiter.place = nil
             waiter.submission = link.access.session.takeRefused(request)
             if case .pause(let pause) = step {
-                progress?(.waiting(reason: outcome.text ?? outcome.reason.description, after: pause))
+                progress?(.waiting(reason: outcome.sentence, after: pause))
             } else {
                 again(waiter)
             }

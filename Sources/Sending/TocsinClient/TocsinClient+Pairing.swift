@@ -11,7 +11,7 @@ extension TocsinClient {
         /// The outcome of the confirmation.
         public let outcome: Outcome
         public var description: String {
-            "the pairing was not confirmed: \(outcome.text ?? outcome.reason.description)"
+            "the pairing was not confirmed: \(outcome.sentence)"
         }
     }
 

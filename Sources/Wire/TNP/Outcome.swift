@@ -53,6 +53,15 @@ public struct Outcome: Equatable, Sendable {
         get { rare?.content.text }
         set { setRare { $0.text = newValue } }
     }
+    /// What the outcome means, as one sentence for a person: the node's, or else ours.
+    public var sentence: String {
+        switch (kind, reason) {
+        case _ where text != nil: text ?? ""
+        case (.delivered, .none): "the push service has accepted it"
+        case (.queued, .none): "the node keeps it until it is delivered"
+        default: reason.description
+        }
+    }
     /// The Unix time in milliseconds since which the device token has been gone.
     public var goneSince: UInt64? {
         get { rare?.content.goneSince }

@@ -15,7 +15,7 @@ enum APIResponse {
             HTTPResponse(status: 200, headers: [("content-type", "text/plain")], body: Array("success".utf8))
         case (.delivered, .device), (.queued, .device):
             json(200, "{\"wasAccepted\":true,\"isUnregistered\":false}")
-        case (_, .relay): error(status(of: outcome, dialect), text(of: outcome), outcome)
+        case (_, .relay): error(status(of: outcome, dialect), outcome.sentence, outcome)
         case (_, .device(let magic)): refusal(outcome, magic)
         case (_, .handles(let origin)): handleRefusal(outcome, origin)
         }
@@ -31,7 +31,7 @@ enum APIResponse {
         return json(
             status,
             "{\"outcome\":\"\(outcome.kind.name.uppercased())\",\"reason\":\(outcome.reason.rawValue),"
-                + "\"retryAfterMillis\":\(outcome.retryAfter),\"text\":\"\(JSONText.escaped(text(of: outcome)))\"}",
+                + "\"retryAfterMillis\":\(outcome.retryAfter),\"text\":\"\(JSONText.escaped(outcome.sentence))\"}",
             headers: retryAfter(status, outcome.retryAfter) + allowing(origin))
     }
 
@@ -90,7 +90,7 @@ enum APIResponse {
         return json(
             status,
             "{\"wasAccepted\":false,\"errorCode\":\"\(code(of: outcome, status, magic))\","
-                + "\"errorMessage\":\"\(JSONText.escaped(text(of: outcome)))\",\"isUnregistered\":\(isUnregistered)}",
+                + "\"errorMessage\":\"\(JSONText.escaped(outcome.sentence))\",\"isUnregistered\":\(isUnregistered)}",
             headers: retryAfter(status, outcome.retryAfter))
     }
 
@@ -123,8 +123,6 @@ enum APIResponse {
         default: "BadRequest"
         }
     }
-
-    private static func text(of outcome: Outcome) -> String { outcome.text ?? outcome.reason.description }
 
     /// The longest Retry-After in seconds. Apache's HttpClient 5, which Bisq 2 uses, sleeps for all of it, in one of the
     /// desktop's five threads for notifications.

@@ -103,7 +103,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
             }
             if !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
                 respond(answer(withoutSender: call))
-                return rules.keepsHandles ? () : host.countViolations(self, 1)
+                if !rules.keepsHandles { host.countViolations(self, 1) }
+                return
             }
         }
         if let refusal = host.refusal(of: self, site: route.site, right: route.phoneRequest == nil ? .send : .register)

@@ -313,7 +313,7 @@ private func runHTTP(_ input: inout FuzzInput) {
             effects = HTTPSession.Effects()
             if let route = try? APIRoute(request) {
                 if let call = route.phoneRequest {
-                    _ = try? call.handleRequest(1, at: [.none])
+                    _ = try? call.handleRequest(at: [.none])
                 } else if let push = try? route.apiRequest(), case .device(let magic, let token) = push.phone {
                     _ = try? resolver.envelope(of: push, to: magic, deviceToken: token)
                 }
@@ -394,7 +394,7 @@ private func runPhone(_ input: inout FuzzInput) {
     _ = try? PhoneNotification(bytes)
     _ = NodeHost(text)
     if let challenge = try? HandleChallenge(bytes), challenge.effort < 100 {
-        _ = challenge.solve(for: phone.call, tries: 100)
+        _ = try? challenge.solve(for: phone.call, tries: 100)
     }
     for status in [200, 503] { _ = try? HandleAnswer.handle(status: status, body: bytes) }
 }
@@ -406,7 +406,7 @@ private let phone: (pairings: [PhonePairing], call: HandleCall) = {
             privateKey: [UInt8](repeating: 1, count: 32), secret: [UInt8](repeating: 2, count: 16)),
         let pipe = try? PhonePairing("iOS|x|A4C595428CAA4C768F60AE7EBFF85852|token"), let node = NodeHost("n"),
         let call = try? HandleCall(.forget(handle), sequence: 1, at: node, by: owner)
-    else { fatalError("constant keys") }
+    else { fatalError("the constants above are valid: a fuzz target has no input to blame yet") }
     let web = PhonePairing(endpoint: "https://push.example/x", receiver: receiver, descriptor: "x")
     return ([web, pipe], call)
 }()

@@ -20,7 +20,7 @@ package struct NodeSnapshot: Sendable {
         package var app = ""
         /// Routes with the same text share a credential.
         package var credential = ""
-        /// Whether senders name the server. A sender can open the circuit breaker with a server of his own, so the breaker
+        /// Whether senders name the server. A sender can open the circuit breaker of a server that is theirs, so a breaker
         /// says nothing about the route.
         package var hasLanePerServer = false
         /// Whether many nodes never need the route: a development environment.

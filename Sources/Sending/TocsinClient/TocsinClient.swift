@@ -81,6 +81,8 @@ public actor TocsinClient {
     public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     let options: Options
+    /// A node whose address ends in `.onion`, but is no onion address; `nil` if there is none.
+    private let invalidNode: Endpoint?
     let progress: (@Sendable (Progress) -> Void)?
     let onGone: (@Sendable (PairingToken) -> Void)?
     /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)``, by device token or handle.
@@ -114,6 +116,7 @@ public actor TocsinClient {
         onGone: (@Sendable (PairingToken) -> Void)? = nil
     ) {
         self.options = options
+        invalidNode = options.nodes.first(where: \.isInvalidOnion)
         self.loop = loop
         self.progress = progress
         self.onGone = onGone
@@ -172,7 +175,7 @@ public actor TocsinClient {
         returnsWhenQueued: Bool = false
     ) async throws -> Waiter.Answer {
         guard !isClosed else { throw ClientError.closed }
-        if let node = options.nodes.first(where: \.isInvalidOnion) { throw ClientError.invalidOnion(node) }
+        if let invalidNode { throw ClientError.invalidOnion(invalidNode) }
         guard pending.count < Self.maximumPending else { throw ClientError.queueFull(Self.maximumPending) }
         waiterCount += 1
         let number = waiterCount

@@ -14,7 +14,7 @@ public struct HandleAnswer: Equatable, Sendable {
         case rejected = "REJECTED"
         /// Send it again after ``HandleAnswer/retryAfterMillis``.
         case retry = "RETRY"
-        /// The node does not know the handle: register anew.
+        /// The node does not know the handle; the phone registers again.
         case gone = "GONE"
     }
 

@@ -45,20 +45,17 @@ public struct HandleChallenge: Equatable, Sendable {
         onionKey = nil
     }
 
-    /// Checks that a phone can do the work.
-    /// - Throws: ``PhoneError/badAnswer(_:)``.
-    func checkEffort() throws(PhoneError) {
-        guard effort <= Self.maximumEffort else { throw .badAnswer("it requires more work than a phone can do") }
-    }
-
     /// Searches for a proof, which takes seconds on a slow phone: call it off the main thread.
     /// - Parameters:
     ///   - call: the REGISTER to prove.
     ///   - start: the first nonce to try.
     ///   - tries: the largest number of nonces to try.
-    /// - Returns: the proof; `nil` if none of the nonces makes one, or the node requires more than 2^24 hashes.
-    public func solve(for call: HandleCall, from start: UInt64 = 0, tries: UInt64 = .max) -> [UInt8]? {
-        guard effort <= Self.maximumEffort else { return nil }
+    /// - Returns: the proof; `nil` if none of the nonces makes one.
+    /// - Throws: ``PhoneError/badAnswer(_:)`` if the node requires more than 2^24 hashes.
+    public func solve(
+        for call: HandleCall, from start: UInt64 = 0, tries: UInt64 = .max
+    ) throws(PhoneError) -> [UInt8]? {
+        guard effort <= Self.maximumEffort else { throw .badAnswer("it requires more work than a phone can do") }
         let effort = max(self.effort, 1)
         let target = UInt64.max / UInt64(effort)
         var common = BLAKE2b()

@@ -66,8 +66,7 @@ public struct HandleExchange: Sendable {
         requests += 1
         guard let challenge else { throw .badAnswer("PUZZLE is too short") }
         let needsProof = call.isRegistration && challenge.effort > 0
-        if needsProof { try challenge.checkEffort() }
-        return call.frame(request: requests, proof: needsProof ? challenge.solve(for: call) : nil)
+        return call.frame(request: requests, proof: needsProof ? try challenge.solve(for: call) : nil)
     }
 
     private mutating func registered(_ payload: [UInt8]) throws(PhoneError) -> [UInt8] {

@@ -85,8 +85,8 @@ public struct HandleService: Sendable {
     /// - Parameters:
     ///   - entries: the handles, each with its sender keys, which ROTATE replaces.
     ///   - pairing: whose platform and device token.
-    /// - Returns: why a handle could not be rotated, for each such one; the others are rotated. A handle that the node does
-    ///   not know (``HandleAnswer/Outcome/gone``) must be registered anew, and paired anew.
+    /// - Returns: why a handle could not be rotated, for each such one; the others are rotated. For a handle that the node
+    ///   does not know (``HandleAnswer/Outcome/gone``), the app registers the phone again and shows its new pairing token.
     public func rotate(_ entries: [Entry], to pairing: PhonePairing) async -> [Entry: any Error] {
         var failures: [Entry: any Error] = [:]
         for entry in entries {
@@ -142,10 +142,9 @@ public struct HandleService: Sendable {
         guard challenge.onionKey == node.onionKey else {
             throw PhoneError.badAnswer("the node does not know itself by the name \(node.name)")
         }
-        try challenge.checkEffort()
         var nonce = UInt64.random(in: 0...UInt64.max)
         while true {
-            if let proof = challenge.solve(for: call, from: nonce, tries: Self.triesPerStep) { return proof }
+            if let proof = try challenge.solve(for: call, from: nonce, tries: Self.triesPerStep) { return proof }
             nonce &+= Self.triesPerStep
             try Task.checkCancellation()
             await Task.yield()

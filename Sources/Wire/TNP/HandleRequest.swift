@@ -195,13 +195,11 @@ public struct HandleRequestFields: Sendable, Redacted {
     }
 
     /// Reads the body of a request over HTTP, which has the fields only.
-    /// - Parameters:
-    ///   - type: the frame in which the same fields would come over TNP.
-    ///   - request: a number, unique among the connection's requests.
+    /// - Parameter type: the frame in which the same fields would come over TNP.
     /// - Throws: ``Rejection`` if the body is no sequence of fields.
-    package init(_ type: FrameType, request: UInt32, body: Bytes) throws(Rejection) {
+    package init(_ type: FrameType, body: Bytes) throws(Rejection) {
         do {
-            try self.init(type, request: request, ByteReader(body, of: "a request about a handle"))
+            try self.init(type, request: 0, ByteReader(body, of: "a request about a handle"))
         } catch {
             throw Rejection(.malformed, error.text)
         }

@@ -101,10 +101,11 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
                 return respond(
                     APIResponse.response(to: route.dialect, .retry(.connectionOverRate, after: wait.wireMilliseconds)))
             }
-            if !rules.keepsHandles || call.action == .preflight || !isAllowed(call) {
-                respond(answer(withoutSender: call))
-                if !rules.keepsHandles { host.countViolations(self, 1) }
-                return
+            if case .answer(let response, let isViolation) = call.verdict(
+                keepsHandles: rules.keepsHandles, origins: rules.handleOrigins)
+            {
+                respond(response)
+                return host.countViolations(self, isViolation ? 1 : 0)
             }
         }
         if let refusal = host.refusal(of: self, site: route.site, right: route.phoneRequest == nil ? .send : .register)
@@ -134,18 +135,6 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         }
     }
 
-    /// Whether a request about a handle does not come from a browser's page, or from one that the operator trusts.
-    private func isAllowed(_ call: PhoneRequest) -> Bool { call.origin.map(rules.handleOrigins.contains) ?? true }
-
-    /// The answer to a request about a handle that asks nothing of the node, or that the node does not take.
-    private func answer(withoutSender call: PhoneRequest) -> HTTPResponse {
-        guard rules.keepsHandles else { return APIResponse.error(404, "this node keeps no handles (handles.enabled)") }
-        guard isAllowed(call) else {
-            return APIResponse.error(403, "the page's origin is not one of handles.origins")
-        }
-        return APIResponse.preflight(for: call.origin)
-    }
-
     /// Takes one request about a handle from the rate ``Rules/control``; sites have their own rate.
     /// - Returns: the wait, if there is none left.
     private func takeControl() -> Duration? {
@@ -158,10 +147,10 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
 
     private func perform(_ call: PhoneRequest, in dialect: APIRequest.Dialect) throws(Rejection) {
         let onions = host.signedOnions
-        guard let request = try call.handleRequest(requests &+ 1, at: onions) else {
+        guard var request = try call.handleRequest(at: onions) else {
             return respond(try call.response(host.registrationPuzzle, onions: onions))
         }
-        _ = expectAnswer(in: dialect)
+        request.request = expectAnswer(in: dialect)
         host.perform(request, for: self)
     }
 

@@ -30,8 +30,8 @@ struct PhoneRequest: Redacted {
     /// - Returns: `nil` if the path is not one of these.
     /// - Throws: `APIRoute.NoRoute` if the path does not accept the method.
     init?(_ request: HTTPRequest, path: Bytes) throws(APIRoute.NoRoute) {
-        self.request = request
-        origin = request.header("origin")
+        // Most requests carry a notification: the look at their path costs nothing more.
+        guard path.starts(with: Self.path.utf8) else { return nil }
         let actions: [String: Action]
         if path.elementsEqual(Self.path.utf8) {
             actions = ["POST": .register]
@@ -44,6 +44,8 @@ struct PhoneRequest: Redacted {
         } else {
             return nil
         }
+        self.request = request
+        origin = request.header("origin")
         if request.method == "OPTIONS", origin != nil {
             action = .preflight
         } else if let action = actions[request.method] {
@@ -53,13 +55,34 @@ struct PhoneRequest: Redacted {
         }
     }
 
-    /// What the owner of a handle asks of the node.
+    /// What the endpoint does with a request before it asks the node.
+    enum Verdict {
+        /// It answers. Who asks a node for what WELCOME would deny has broken the protocol.
+        case answer(HTTPResponse, isViolation: Bool)
+        case ask
+    }
+
+    /// Decides whether the node is asked.
     /// - Parameters:
-    ///   - number: the request's number on its connection.
-    ///   - onions: the onions that the signature may name.
+    ///   - keepsHandles: whether the node keeps handles.
+    ///   - origins: the pages that may make such requests.
+    func verdict(keepsHandles: Bool, origins: [String]) -> Verdict {
+        guard keepsHandles else {
+            return .answer(APIResponse.error(404, "this node keeps no handles (handles.enabled)"), isViolation: true)
+        }
+        // A browser's user is not to blame for what a page asks.
+        guard origin.map(origins.contains) ?? true else {
+            return .answer(
+                APIResponse.error(403, "the page's origin is not one of handles.origins"), isViolation: false)
+        }
+        return action == .preflight ? .answer(APIResponse.preflight(for: origin), isViolation: false) : .ask
+    }
+
+    /// What the owner of a handle asks of the node, without a number.
+    /// - Parameter onions: the onions that the signature may name.
     /// - Returns: `nil` for requests without a signature.
     /// - Throws: `Rejection` with the first rule that the request breaks.
-    func handleRequest(_ number: UInt32, at onions: [SignedOnion]) throws(Rejection) -> HandleRequest? {
+    func handleRequest(at onions: [SignedOnion]) throws(Rejection) -> HandleRequest? {
         let (type, named): (FrameType, Handle?)
         switch action {
         case .challenge, .preflight: return nil
@@ -73,7 +96,7 @@ struct PhoneRequest: Redacted {
         guard request.body.count <= Self.maximumBody else {
             throw Rejection(.malformed, "the body must be at most \(Self.maximumBody) bytes")
         }
-        let asked = try HandleRequestFields(type, request: number, body: request.body[...]).checked(at: onions)
+        let asked = try HandleRequestFields(type, body: request.body[...]).checked(at: onions)
         guard asked.handle == named else {
             throw Rejection(.malformed, "the handle in the path is not the one in the body")
         }

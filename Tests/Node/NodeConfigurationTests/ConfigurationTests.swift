@@ -1062,6 +1062,21 @@ import Tor
         }
     }
 
+    // MARK: Handles
+
+    @Test func `origins are what browsers send`() throws {
+        func text(_ origins: String) -> String { "\(minimal)\n[handles]\nenabled = true\n\(origins)\n" }
+        #expect(try Configuration(text: text(""), file: file).handles?.origins == [])
+        let listed = "origins = [\"https://a.example\", \"http://localhost:8000\"]"
+        let configuration = try Configuration(text: text(listed), file: file)
+        #expect(configuration.handles?.origins == ["https://a.example", "http://localhost:8000"])
+        for wrong in [
+            "a.example", "https://", "https://A.example", "https://a.example/", "*", "null", "ftp://a.example",
+        ] {
+            #expect(problem(in: text("origins = \"\(wrong)\""))?.key?.hasSuffix("origins") == true, "\(wrong)")
+        }
+    }
+
     // MARK: Sites
 
     @Test func `sites are read, and may be neither doubled nor named strangely`() throws {

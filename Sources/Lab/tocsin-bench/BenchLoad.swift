@@ -36,6 +36,9 @@ struct BenchLoad: AsyncParsableCommand {
     @Option(help: "Total number of envelopes.")
     var envelopes = 200_000
 
+    @Flag(help: "Allow the node to store envelopes, and wait for the final outcome.")
+    var acceptQueued = false
+
     @Option(help: "Open loop: envelopes per second.")
     var rate: Double?
 
@@ -57,7 +60,7 @@ struct BenchLoad: AsyncParsableCommand {
         let loop = EventLoop(name: "load")
         let load = NodeLoad(
             loop: loop, node: endpoint, proxy: proxy.map { .socks5($0, nil) }, connections: connections,
-            ciphertext: ciphertext)
+            ciphertext: ciphertext, acceptQueued: acceptQueued)
         try await load.warmUp()
         let meter = UsageMeter([nil] + pid.map { Optional($0) })
         var measurement = await load.run(envelopes: envelopes, inFlight: inFlight, rate: rate)
@@ -78,6 +81,7 @@ private actor NodeLoad {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private let clients: [TocsinClient]
     private var source: EnvelopeGenerator
+    private let acceptQueued: Bool
     private var left = 0
     private var failures = 0
     private var latencies = Latencies()
@@ -85,8 +89,9 @@ private actor NodeLoad {
     /// The longest time until a client's first envelope is delivered: through tor, it needs new circuits.
     private static let warmUpTime = Duration.seconds(60)
 
-    init(loop: EventLoop, node: Endpoint, proxy: Proxy?, connections: Int, ciphertext: Int) {
+    init(loop: EventLoop, node: Endpoint, proxy: Proxy?, connections: Int, ciphertext: Int, acceptQueued: Bool) {
         self.loop = loop
+        self.acceptQueued = acceptQueued
         clients = (0..<connections).map { _ in
             TocsinClient(
                 TocsinClient.Options(nodes: [node], proxy: proxy, patience: .zero, isolatesPhones: false), on: loop)
@@ -139,7 +144,7 @@ private actor NodeLoad {
     }
 
     private func submit(by client: TocsinClient, since start: MonotonicTime) async {
-        let outcome = try? await client.submit(source.next(.iOS))
+        let outcome = try? await client.submit(source.next(.iOS), acceptQueued: acceptQueued)
         if outcome?.kind != .delivered { failures += 1 }
         latencies.record(MonotonicTime.now - start)
     }

@@ -25,6 +25,9 @@ struct BenchCompare: AsyncParsableCommand {
             In (k), nghttpx has the node's place behind the onion service. h2load cannot use tor by itself, so socat \
             forwards its connections. (l) is (g) on the same route. "cores" does not include socat.
 
+            In (m) and (n), the node has a spool, and senders allow it to store what waits. Apple and Google answer after \
+            20 to 200 ms: --answer-after gives the sink such a delay.
+
             In (h), latencies count from the time at which an envelope or request was sent. h2load sends in bursts, one \
             every 10 ms: above 100 requests/s, this raises its latencies and favours the node.
 
@@ -32,6 +35,7 @@ struct BenchCompare: AsyncParsableCommand {
               tocsin-bench compare --rounds 5
               tocsin-bench compare --rows a,b,c,d --requests 100000
               tocsin-bench compare --rows g,k,l --rounds 1 --tor-rounds 3
+              tocsin-bench compare --rows d,f,m,n --answer-after 100
               tocsin-bench compare --tor-rounds 0
             """)
 
@@ -44,6 +48,9 @@ struct BenchCompare: AsyncParsableCommand {
     @Option(help: "Number of rounds of the rows in a private Tor network, 0 to 10.")
     var torRounds = 1
 
+    @Option(help: "The time after which the sink answers a request, in milliseconds, 0 to 1000.")
+    var answerAfter = 0
+
     @Option(help: "The rows to measure, by their letters.")
     var rows = ComparisonRow.allCases.map(\.rawValue).joined(separator: ",")
 
@@ -54,6 +61,9 @@ struct BenchCompare: AsyncParsableCommand {
         }
         guard (0...10).contains(torRounds) else {
             throw ValidationError("--tor-rounds must be 0 to 10, not \(torRounds)")
+        }
+        guard (0...1000).contains(answerAfter) else {
+            throw ValidationError("--answer-after must be 0 to 1000, not \(answerAfter)")
         }
         guard ComparisonRow.list(rows) != nil else {
             throw ValidationError("--rows must be letters like a,b,d, not \(rows)")
@@ -74,7 +84,8 @@ struct BenchCompare: AsyncParsableCommand {
         defer { servers.stop() }
         let rows = ComparisonRow.list(self.rows) ?? []
         let comparison = try await Comparison(
-            on: servers, requests: requests, envelopes: Comparison.envelopes(rounds: rounds, requests: requests))
+            on: servers, requests: requests, envelopes: Comparison.envelopes(rounds: rounds, requests: requests),
+            answerAfter: .milliseconds(answerAfter))
         do {
             try await measure(rows, by: comparison)
         } catch {

@@ -19,9 +19,10 @@ struct ComparedNode {
     ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
     ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
     ///   - engine: what the node shares with other nodes of a cluster; `nil` for a node on its own.
+    ///   - hasSpool: whether the node may store what waits.
     init(
         _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, circuitIDs: Bool = false,
-        upstream: LocalServer? = nil, engine: RedisServer? = nil
+        upstream: LocalServer? = nil, engine: RedisServer? = nil, hasSpool: Bool = false
     ) throws {
         let (port, httpPort) = (LocalPort.free(), LocalPort.free())
         let directory = servers.directory
@@ -59,6 +60,8 @@ struct ComparedNode {
             production = "https://\(sink.address)"
             trust_file = "ca.pem"
             \(cluster ?? "")
+            [spool]
+            enabled = \(hasSpool)
 
             """
         let file = "\(directory)/\(name).toml"

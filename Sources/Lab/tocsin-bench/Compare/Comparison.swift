@@ -28,6 +28,8 @@ final class Comparison {
     /// A node that shares its state with others through ``engine``.
     private let clusteredNode: ComparedNode
     private let engine: RedisServer
+    /// A node that stores what waits, if its sender allows it.
+    private let storingNode: ComparedNode
 
     /// More than all envelopes with which loads warm up.
     private static let reserve = 100_000
@@ -41,13 +43,14 @@ final class Comparison {
     /// - Parameters:
     ///   - requests: the requests per row.
     ///   - envelopes: the number of envelopes that the node receives in all, at most.
-    init(on servers: ServerProcesses, requests: Int, envelopes: Int) async throws {
+    ///   - delay: the time after which the sink answers a request.
+    init(on servers: ServerProcesses, requests: Int, envelopes: Int, answerAfter delay: Duration) async throws {
         self.servers = servers
         self.requests = requests
         bench = try BenchProgram(directory: servers.directory)
         h2load = try H2Load(directory: servers.directory)
         relay = RelayLoad(directory: servers.directory)
-        sink = try NginxServer.startSink(on: servers)
+        sink = try NginxServer.startSink(on: servers, answerAfter: delay)
         nginx = try NginxServer.startPlain(on: servers)
         nghttpx = try NghttpxServer.start(on: servers, sink: sink)
         node = try ComparedNode("node", on: servers, sink: sink, envelopes: envelopes)
@@ -56,6 +59,7 @@ final class Comparison {
         engine = try RedisServer(port: LocalPort.free())
         try await engine.start()
         clusteredNode = try ComparedNode("clustered", on: servers, sink: sink, envelopes: envelopes, engine: engine)
+        storingNode = try ComparedNode("storing", on: servers, sink: sink, envelopes: envelopes, hasSpool: true)
     }
 
     /// Stops the engine.
@@ -73,15 +77,17 @@ final class Comparison {
         case .h2load: results.rows[row, default: RowRuns()].append(try runH2Load())
         case .client: results.rows[row, default: RowRuns()].append(try runClient())
         case .nghttpx: results.rows[row, default: RowRuns()].append(try runProxy())
-        case .node: results.rows[row, default: RowRuns()].append(try runNode())
+        case .node: results.rows[row, default: RowRuns()].append(try runNode(node))
         case .nginx: results.rows[row, default: RowRuns()].append(try runNginx())
-        case .httpAPI: results.rows[row, default: RowRuns()].append(try runHTTPAPI())
+        case .httpAPI: results.rows[row, default: RowRuns()].append(try runHTTPAPI(node))
         case .openLoop:
             results.openLoop += try OpenLoop(
                 bench: bench, h2load: h2load, node: node.server, clusteredNode: clusteredNode.server, sink: sink
             ).round()
         case .relay: results.rows[row, default: RowRuns()].append(try runRelay())
         case .cluster: results.rows[row, default: RowRuns()].append(try runCluster())
+        case .httpSpool: results.rows[row, default: RowRuns()].append(try runHTTPAPI(storingNode))
+        case .spool: results.rows[row, default: RowRuns()].append(try runNode(storingNode, ["--accept-queued"]))
         case .onion, .onionProxy, .onionForwarded: break
         }
     }
@@ -110,10 +116,10 @@ final class Comparison {
             others: ["nghttpx", "sink"], tested: "nghttpx")
     }
 
-    private func runNode() throws -> RowRun {
+    private func runNode(_ node: ComparedNode, _ options: [String] = []) throws -> RowRun {
         RowRun(
             try bench.load(
-                requests, to: node.server.address, ["--connections", "50", "--in-flight", "20"],
+                requests, to: node.server.address, ["--connections", "50", "--in-flight", "20"] + options,
                 measuring: [node.server.pid, sink.pid]),
             load: "load", others: ["node", "sink"], tested: "node")
     }
@@ -140,7 +146,7 @@ final class Comparison {
             tested: "nginx")
     }
 
-    private func runHTTPAPI() throws -> RowRun {
+    private func runHTTPAPI(_ node: ComparedNode) throws -> RowRun {
         RowRun(
             try relay.run(requests, to: node.httpPort, measuring: [node.server.pid, sink.pid]), load: "h2load",
             others: ["node", "sink"], tested: "node")

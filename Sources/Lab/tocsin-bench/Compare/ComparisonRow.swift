@@ -14,6 +14,8 @@ enum ComparisonRow: String, CaseIterable {
     case cluster = "j"
     case onionProxy = "k"
     case onionForwarded = "l"
+    case httpSpool = "m"
+    case spool = "n"
 
     /// Whether the part under test is behind an onion service, whose tor is the reference.
     var usesOnion: Bool { [.onion, .onionProxy, .onionForwarded].contains(self) }
@@ -34,6 +36,8 @@ enum ComparisonRow: String, CaseIterable {
             case .cluster: "TNP load → node, Redis → sink"
             case .onionProxy: "h2load → socat → tor → nghttpx → sink"
             case .onionForwarded: "TNP load → socat → tor → node → sink"
+            case .httpSpool: "h2load, HTTP/1.1 → node, spool → sink"
+            case .spool: "TNP load → node, spool → sink"
             }
         return "(\(rawValue)) \(route)"
     }

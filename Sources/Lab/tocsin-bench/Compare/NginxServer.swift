@@ -5,6 +5,7 @@ import Console
 import Cryptography
 import FoundationEssentials
 import StandIns
+import Time
 
 /// nginx as a single process, so that its figures are complete.
 enum NginxServer {
@@ -13,7 +14,8 @@ enum NginxServer {
 
     /// Starts the sink: HTTP/2 over TLS; it reads each body and answers 200 to any path. Its certificate authority is
     /// `ca.pem`.
-    static func startSink(on servers: ServerProcesses) throws -> LocalServer {
+    /// - Parameter delay: the time after which it answers a request.
+    static func startSink(on servers: ServerProcesses, answerAfter delay: Duration = .zero) throws -> LocalServer {
         guard FileManager.default.fileExists(atPath: echoModule) else {
             throw fail("\(echoModule) does not exist: install the package nginx-light", .failure)
         }
@@ -28,6 +30,7 @@ enum NginxServer {
         // nginx 1.22 counts the closed streams of a connection in 8 bits. With more than 255 in flight, the count
         // overflows, the table of streams grows with every request, and short chains need a large index. Only the echo
         // module reads the body before the answer; `return` writes the answer without a DATA frame, as APNs does.
+        let wait = delay > .zero ? "echo_sleep \(delay.milliseconds / 1000);" : ""
         return try start(
             "sink", on: servers, modules: "load_module \(echoModule);",
             listen: "ssl http2",
@@ -36,7 +39,7 @@ enum NginxServer {
             ssl_certificate_key \(directory)/sink.key;
             http2_max_concurrent_streams 4096;
             http2_streams_index_size 65536;
-            location / { echo_read_request_body; echo_exec @answer; }
+            location / { echo_read_request_body; \(wait) echo_exec @answer; }
             location @answer { add_header apns-id $http_apns_id; return 200; }
             """)
     }

@@ -30,8 +30,8 @@ MUTATIONS = [
     (
         "the row of a delivered envelope stays",
         "Sources/Node/Delivery/DeliveryCore.swift",
-        "        if let row = pending.custody.row {\n            let keepUntil",
-        "        if let row = pending.custody.row, outcome.kind != .delivered {\n            let keepUntil",
+        "            if let row = pending.custody.row {\n                actions.append(.erase(",
+        "            if let row = pending.custody.row, outcome.kind != .delivered {\n                actions.append(.erase(",
     ),
     (
         "a parked row is not scheduled",
@@ -90,8 +90,8 @@ MUTATIONS = [
     (
         "a stored envelope counts as not stored",
         "Sources/Node/Delivery/DeliveryCore+Attempts.swift",
-        "isStored: pending.custody.row != nil,",
-        "isStored: false,",
+        "isStored: pending.custody.isForSpool,\n            age",
+        "isStored: false,\n            age",
     ),
     (
         "the ttl counts as a hundredth",
@@ -132,8 +132,8 @@ MUTATIONS = [
     (
         "a graceful stop removes stored envelopes",
         "Sources/Node/Delivery/DeliveryCore+Attempts.swift",
-        "        if pending.custody.row != nil {\n            park(pending, for: .zero, refusal, now)\n        } else {\n            finish(pending, refusal, now)\n        }",
-        "        finish(pending, refusal, now)",
+        "        if pending.custody.row != nil {\n            park(pending, for: .zero, refusal, now)\n        } else if pending",
+        "        if pending.custody.row != nil {\n            finish(pending, refusal, now)\n        } else if pending",
     ),
     (
         "an older envelope replaces a newer one",
@@ -207,6 +207,18 @@ MUTATIONS = [
         "        perform { session, effects in session.finished(request, outcome, now: stream.loop.now, &effects) }\n",
         "        perform { session, effects in session.finished(request, outcome, now: stream.loop.now, &effects) }\n"
         "        perform { session, effects in session.finished(request, outcome, now: stream.loop.now, &effects) }\n",
+    ),
+    (
+        "a row that nobody needs any more stays",
+        "Sources/Node/Delivery/Spool/DeliveryCore+Spool.swift",
+        "            if case .stored(let row) = result { removeNeedless(row, of: pending, removal) }\n",
+        "",
+    ),
+    (
+        "an envelope that is not answered soon is not stored",
+        "Sources/Node/Delivery/Spool/DeliveryCore+Spool.swift",
+        "while let pending = schedule.takeOverduePlan(at: now) { store(pending) }",
+        "while let pending = schedule.takeOverduePlan(at: now) { _ = pending }",
     ),
 ]
 

@@ -12,23 +12,47 @@ struct Custody {
         var isOfThisProcess = false
     }
 
+    /// What an envelope in memory counts as.
+    enum Use {
+        /// Nothing: the node is about to decide.
+        case none
+        /// It waits for the spool before its first attempt.
+        case storing
+        /// It is one of its route's envelopes in memory.
+        case delivering
+    }
+
     private struct Memory {
         let envelope: Envelope
         /// Whether the envelope was loaded from the spool.
         let isLoaded: Bool
-        /// Whether it counts as one of its route's envelopes in memory.
-        var isDelivering = false
+        var use = Use.none
     }
 
     private enum Storage {
         case none
-        /// The spool will store the envelope before its first attempt.
-        case reserved
+        /// The spool will store the envelope unless it soon has an outcome.
+        case planned
         case row(Row)
+    }
+
+    private enum Write {
+        case none
+        case running
+        /// Nobody needs the row any more: it must be removed as soon as it is written.
+        case needless(Removal)
+    }
+
+    /// What the spool keeps of a removed row.
+    struct Removal {
+        let outcome: Outcome
+        /// Unix time in seconds until which the outcome is remembered; `nil` if it is not.
+        let keepUntil: Int64?
     }
 
     private var memory: Memory?
     private var storage = Storage.none
+    private var write = Write.none
 
     /// An envelope that has just arrived.
     init(_ envelope: Envelope) { memory = Memory(envelope: envelope, isLoaded: false) }
@@ -41,11 +65,11 @@ struct Custody {
     var isInMemory: Bool { memory != nil }
     /// Whether the content was loaded from the spool.
     var isLoaded: Bool { memory?.isLoaded ?? false }
-    /// Whether the envelope counts as one of its route's envelopes in memory.
-    var isDelivering: Bool { memory?.isDelivering ?? false }
-
-    /// Records that the envelope counts as one of its route's envelopes in memory.
-    mutating func beganDelivery() { memory?.isDelivering = true }
+    /// What the content in memory counts as. Changed only by ``DeliveryCore/count(_:as:)``, which keeps the counts.
+    var use: Use {
+        get { memory?.use ?? .none }
+        set { memory?.use = newValue }
+    }
 
     /// Puts the content that was read from the spool into memory.
     mutating func load(_ envelope: Envelope) { memory = Memory(envelope: envelope, isLoaded: true) }
@@ -65,20 +89,41 @@ struct Custody {
         if case .row(let row) = storage { row.isOfThisProcess } else { false }
     }
 
-    /// Whether the envelope has to be stored before its first attempt.
-    var hasReservation: Bool {
-        if case .reserved = storage { true } else { false }
+    /// Whether the envelope will be stored unless it soon has an outcome.
+    var isPlanned: Bool {
+        if case .planned = storage { true } else { false }
     }
 
-    /// Plans to store the envelope before its first attempt.
-    mutating func reserve() { storage = .reserved }
+    /// Whether the spool is writing the envelope, and the row is wanted.
+    var isBeingWritten: Bool {
+        if case .running = write { true } else { false }
+    }
 
-    /// Ends the plan to store the envelope.
-    /// - Returns: whether there was one.
-    mutating func cancelReservation() -> Bool {
-        guard hasReservation else { return false }
-        storage = .none
-        return true
+    /// Whether the envelope is stored, or will be if it has to wait.
+    var isForSpool: Bool { row != nil || isPlanned || isBeingWritten }
+
+    /// Plans to store the envelope unless it soon has an outcome.
+    mutating func plan() { storage = .planned }
+
+    /// Gives up the plan.
+    mutating func cancelPlan() {
+        if isPlanned { storage = .none }
+    }
+
+    /// Turns the plan into a write, whose end ``writeEnded()`` records.
+    mutating func beginWrite() { (storage, write) = (.none, .running) }
+
+    /// Records that nobody needs the row that is being written.
+    mutating func abandonWrite(_ removal: Removal) {
+        if isBeingWritten { write = .needless(removal) }
+    }
+
+    /// Records that the write has ended.
+    /// - Returns: how to remove the row if nobody needs it any more.
+    mutating func writeEnded() -> Removal? {
+        defer { write = .none }
+        if case .needless(let removal) = write { return removal }
+        return nil
     }
 
     /// Records the row of the stored envelope.

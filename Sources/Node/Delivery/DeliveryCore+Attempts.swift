@@ -15,19 +15,21 @@ extension DeliveryCore {
     mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
         pending.phase = .active
         guard let envelope = pending.custody.envelope else { return }
+        // Before the route changes, under which it counts.
+        count(pending, as: .none)
         switch apply(lanes.chooseAgain(for: envelope, on: pending.route, at: now.monotonic), now.monotonic) {
         case .found(let route, _): pending.route = route
         case .notConfigured: break
-        case .noneFree where pending.custody.row == nil: return finish(pending, Self.busy, now)
+        case .noneFree where !pending.custody.isForSpool: return finish(pending, Self.busy, now)
+        case .noneFree where pending.custody.row == nil: return waitForStore(pending)
         case .noneFree: return park(pending, for: .seconds(1), Self.busy, now)
         }
         let route = pending.route
         guard lanes[route] != nil else {
-            guard pending.custody.row != nil else { return finish(pending, .rejected(.platformNotConfigured), now) }
+            guard pending.custody.isForSpool else { return finish(pending, .rejected(.platformNotConfigured), now) }
             return parkUnserved(pending, now)
         }
-        lanes.countInMemory(on: route, 1)
-        pending.custody.beganDelivery()
+        count(pending, as: .delivering)
         pending.progress.search.begin(
             at: devices.record(of: pending.content.token, app: lanes.routes.app(of: route))?.environment)
         advance(pending, now)
@@ -37,20 +39,23 @@ extension DeliveryCore {
     mutating func advance(_ pending: PendingEnvelope, _ now: ClockReading) {
         if let outcome = earlyOutcome(of: pending, now) { return finish(pending, outcome, now) }
         if isDraining { return stop(pending, now) }
-        if pending.custody.row != nil, lanes[pending.route] == nil { return parkUnserved(pending, now) }
+        if pending.custody.isForSpool, lanes[pending.route] == nil { return parkUnserved(pending, now) }
         attempt(pending, now)
     }
 
     /// Parks an envelope whose app is no longer configured: a reload may bring it back.
     private mutating func parkUnserved(_ pending: PendingEnvelope, _ now: ClockReading) {
+        guard pending.custody.row != nil else { return waitForStore(pending) }
         park(pending, for: SpoolSchedule.unservedPause, .retry(.credentialsRefused, after: 300_000), now)
     }
 
     /// Ends the delivery of an envelope at shutdown.
-    private mutating func stop(_ pending: PendingEnvelope, _ now: ClockReading) {
+    mutating func stop(_ pending: PendingEnvelope, _ now: ClockReading) {
         let refusal = Outcome.retry(.shuttingDown, after: Self.busyRetry)
         if pending.custody.row != nil {
             park(pending, for: .zero, refusal, now)
+        } else if pending.custody.isForSpool {
+            waitForStore(pending)
         } else {
             finish(pending, refusal, now)
         }
@@ -249,7 +254,7 @@ extension DeliveryCore {
     /// not ask when it looked the handle up, or later. GONE would end a pairing that works. What is stored keeps its device
     /// token, so that asking again would be of no use.
     private func mayBeOutdated(_ pending: PendingEnvelope) -> Bool {
-        guard pending.custody.row == nil, pending.custody.envelope?.handle != nil else { return false }
+        guard !pending.custody.isForSpool, pending.custody.envelope?.handle != nil else { return false }
         if case .held(generation: nil) = pending.claim { return true }
         return pending.origin.isLookedUpAlone
     }
@@ -260,11 +265,10 @@ extension DeliveryCore {
         case .finish where learned.outcome.kind == .retry && isDraining: stop(pending, now)
         case .finish: finish(pending, learned.outcome, now)
         case .expire: finish(pending, .rejected(.ttlRanOut), now)
-        case .again(let delay)
-        where pending.custody.row != nil
-            && (delay >= Self.maximumPauseInMemory || pending.progress.heldBy != nil):
-            park(pending, for: delay, learned.outcome, now)
+        case .again(let delay) where parkIfLong(pending, delay, learned.outcome, now): break
         case .again(let delay) where delay > .zero && !isDraining:
+            store(pending)
+            pending.progress.refusal = learned.outcome
             let until = now.monotonic + delay
             pending.phase = .paused(until: until)
             paused.insert(Pause(until: until, sequence: pending.content.sequence, envelope: pending))
@@ -282,7 +286,7 @@ extension DeliveryCore {
         case .at(let time): left = .seconds(max(0, time - now.unix))
         }
         let bounds = AttemptHistory.Bounds(
-            policy: limits.retry, isStored: pending.custody.row != nil,
+            policy: limits.retry, isStored: pending.custody.isForSpool,
             age: now.monotonic - pending.content.acceptedAt, timeLeft: left)
         return pending.progress.attempts.next(after: result, bounds, random: draw())
     }
@@ -294,7 +298,7 @@ extension DeliveryCore {
     ) -> AttemptResult? {
         let route = pending.route
         guard let lane = lanes[route], result.disposition.token != .none else { return nil }
-        let (content, origin, isStored) = (pending.content, pending.origin, pending.custody.row != nil)
+        let (content, origin, isStored) = (pending.content, pending.origin, pending.custody.isForSpool)
         let subject = DeviceKnowledge.Subject(
             token: content.token, collapse: content.collapse, sequence: content.sequence, isProven: origin.isProven,
             isStored: isStored, app: lanes.routes.app(of: route), magic: lanes.routes[route].magic)
@@ -323,6 +327,13 @@ extension DeliveryCore {
         for waiting in lane.queue.removeAll() { rejected.append((waiting, route, lane.generation)) }
     }
 
+    /// Makes room in memory: the envelope waits in the spool, in which it is or will be.
+    private mutating func leaveForSpool(_ pending: PendingEnvelope, _ now: ClockReading) {
+        if pending.custody.row != nil { return park(pending, for: .seconds(1), Self.busy, now) }
+        count(pending, as: .none)
+        waitForStore(pending)
+    }
+
     /// Continues with an envelope that a queue has rejected.
     mutating func continueRejected(
         _ pending: PendingEnvelope, _ route: RouteTable.Number, _ generation: Int, _ now: ClockReading
@@ -337,6 +348,7 @@ extension DeliveryCore {
         }
         // If the breaker opened during the wait, report its reason rather than a lack of room.
         if let refusal = lanes[route]?.breaker.refusal(now.monotonic) { return hold(pending, on: route, refusal, now) }
+        if pending.custody.isForSpool, !isDraining { return leaveForSpool(pending, now) }
         if pending.progress.contact == .notContacted, !isDraining { pending.progress.contact = .noCapacity }
         let reason: Reason = isDraining ? .shuttingDown : .nodeBusy
         handleResult(pending, .heldBack(reason, for: .seconds(1), "no-room"), from: magic, now)

@@ -174,14 +174,8 @@ extension DeliveryCore {
         guard roomToAdopt > 0, waitForReplayWindow(now.monotonic) == nil else { return false }
         // Older than all envelopes that this node has accepted.
         let pending = recovered(stored, .at(dates.expiry(ofRow: nil, stored, now: now.unix)), sequence: 0, now)
-        pending.custody.reserve()
-        schedule.storing += 1
+        planStore(of: pending)
         claimAndBegin(pending, now)
         return true
-    }
-
-    /// Ends the reservation of a place in the spool.
-    mutating func stopStoring(_ pending: PendingEnvelope) {
-        if pending.custody.cancelReservation() { schedule.storing -= 1 }
     }
 }

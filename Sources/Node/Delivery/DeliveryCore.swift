@@ -82,8 +82,12 @@ struct DeliveryCore: ~Copyable {
 
     /// When to call ``timeReached(_:)``, unless another event comes first; `nil` if never.
     var nextWake: MonotonicTime? {
-        guard let pause = paused.min?.until else { return schedule.nextLoad }
-        return schedule.nextLoad.map { min($0, pause) } ?? pause
+        Self.earlier(paused.min?.until, Self.earlier(schedule.nextLoad, schedule.nextStore))
+    }
+
+    private static func earlier(_ one: MonotonicTime?, _ other: MonotonicTime?) -> MonotonicTime? {
+        guard let one, let other else { return one ?? other }
+        return min(one, other)
     }
 
     mutating func draw() -> Double { Double.random(in: 0..<1, using: &random) }
@@ -242,24 +246,18 @@ struct DeliveryCore: ~Copyable {
         envelopes.insert(pending)
         pending.attach(reply, isWanted: { _ in true }, &actions)
         inFlight += 1
-        if isToBeStored {
-            pending.custody.reserve()
-            schedule.storing += 1
-        }
+        if isToBeStored { planStore(of: pending) }
         claimAndBegin(pending, now)
         settle(now)
     }
 
-    /// Begins with an envelope that is in memory and claimed: stores it, looks it up, or delivers it.
+    /// Begins with an envelope that is in memory and claimed: looks it up, delivers it or stores it.
     mutating func begin(_ pending: PendingEnvelope, _ now: ClockReading) {
-        if pending.custody.hasReservation {
-            pending.phase = .storing
-            actions.append(.store(pending))
-        } else if pending.custody.row == nil, schedule.mayHoldResends(at: now.monotonic) {
+        if pending.custody.row == nil, pending.replies.first != nil, schedule.mayHoldResends(at: now.monotonic) {
             pending.phase = .lookingUp
             actions.append(.lookUp(pending))
         } else {
-            deliver(pending, now)
+            deliverOrStore(pending, now)
         }
     }
 
@@ -285,8 +283,9 @@ struct DeliveryCore: ~Copyable {
 
     // MARK: Time
 
-    /// Resumes the envelopes whose pause has ended. Called at ``nextWake``.
+    /// Resumes the envelopes whose pause has ended, and stores those that were not answered soon. Called at ``nextWake``.
     mutating func timeReached(_ now: ClockReading) {
+        storeOverdue(now.monotonic)
         while let first = paused.min, first.until <= now.monotonic {
             paused.removeMin()
             wake(first, now)
@@ -299,7 +298,8 @@ struct DeliveryCore: ~Copyable {
         pause.envelope.phase = .active
         if usesClaims, !pause.envelope.claim.isHeld { return claimAgain(pause.envelope, now) }
         // A stored envelope is claimed again when it is loaded.
-        if pause.envelope.custody.row != nil, !holdsClaim(pause.envelope, now) {
+        if pause.envelope.custody.isForSpool, !holdsClaim(pause.envelope, now) {
+            guard pause.envelope.custody.row != nil else { return waitForStore(pause.envelope) }
             return park(pause.envelope, for: .zero, Self.busy, now)
         }
         advance(pause.envelope, now)
@@ -334,9 +334,12 @@ struct DeliveryCore: ~Copyable {
     /// Ends an envelope with its final outcome.
     mutating func finish(_ pending: PendingEnvelope, _ outcome: Outcome, _ now: ClockReading) {
         if pending.replies.isRecovered { reportRecovered(pending, outcome) }
-        if let row = pending.custody.row {
+        if pending.custody.isForSpool {
             let keepUntil = outcome.isRepeated ? dates.wall(now.unix) + Int64(limits.replaySeconds) : nil
-            actions.append(.erase(row: row, pending.content.digest, outcome, keepUntil: keepUntil))
+            stopStoring(pending, outcome, keepUntil: keepUntil)
+            if let row = pending.custody.row {
+                actions.append(.erase(row: row, pending.content.digest, outcome, keepUntil: keepUntil))
+            }
         }
         if pending.custody.isInMemory { leaveMemory(pending, now) }
         complete(pending, outcome, now)
@@ -354,6 +357,7 @@ struct DeliveryCore: ~Copyable {
         _ pending: PendingEnvelope, _ outcome: Outcome, isRemembered: Bool = true, _ now: ClockReading
     ) {
         endProbe(pending, now)
+        pending.phase = .active
         guard envelopes.remove(pending) else { return }
         window.finished(
             pending.content.digest, lanes.routes[pending.route].magic, pending.content.ivKey,
@@ -365,10 +369,25 @@ struct DeliveryCore: ~Copyable {
     /// Releases the envelope's memory.
     mutating func leaveMemory(_ pending: PendingEnvelope, _ now: ClockReading) {
         inFlight -= 1
-        if pending.custody.isDelivering { lanes.countInMemory(on: pending.route, -1) }
+        count(pending, as: .none)
         if pending.custody.isLoaded { schedule.loadedRows -= 1 }
         pending.custody.leaveMemory()
         endProbe(pending, now)
+    }
+
+    /// Changes what an envelope in memory counts as.
+    mutating func count(_ pending: PendingEnvelope, as use: Custody.Use) {
+        switch pending.custody.use {
+        case .none: break
+        case .storing: schedule.storing -= 1
+        case .delivering: lanes.countInMemory(on: pending.route, -1)
+        }
+        pending.custody.use = use
+        switch use {
+        case .none: break
+        case .storing: schedule.storing += 1
+        case .delivering: lanes.countInMemory(on: pending.route, 1)
+        }
     }
 
     /// Counts an envelope whose content has been read back from the spool.
@@ -394,6 +413,7 @@ struct DeliveryCore: ~Copyable {
                 break
             }
         }
+        schedule.removeEndedPlans()
         loadDue(now)
     }
 

@@ -118,7 +118,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     package nonisolated(nonsending) func use(_ spool: Spool) async throws {
         let rows = try await spool.index()
         self.spool = spool
-        core.openSpool(rows, at: now)
+        core.openSpool(rows, hasOutcomes: spool.hadOutcomes, at: now)
         perform()
     }
 
@@ -282,7 +282,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         case .tellParked(let reply): receiver?.parked(reply)
         case .observe(let event): observer?.observe(event)
         case .share(let envelope): claims?.stored(envelope)
-        case .store(let pending): Task(executorPreference: loop) { await self.store(pending) }
+        case .store(let pending): store(pending)
         case .lookUp(let pending): Task(executorPreference: loop) { await self.lookUp(pending) }
         case .load(let rows): Task(executorPreference: loop) { await self.load(rows) }
         case .erase(let row, let digest, let outcome, let keepUntil):
@@ -323,11 +323,11 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     // MARK: Spool
 
-    private func store(_ pending: PendingEnvelope) async {
+    private func store(_ pending: PendingEnvelope) {
         guard let spool, let envelope = core.spooled(pending) else {
             return stored(pending, .failed("the spool is closed"))
         }
-        stored(pending, await spool.store(envelope))
+        Task(executorPreference: loop) { self.stored(pending, await spool.store(envelope)) }
     }
 
     private func stored(_ pending: PendingEnvelope, _ result: StoreResult) {

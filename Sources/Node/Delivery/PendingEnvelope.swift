@@ -38,7 +38,7 @@ final class PendingEnvelope: @unchecked Sendable {
         case active
         /// The right to deliver it, which one node of the cluster has.
         case claiming
-        /// The spool stores it.
+        /// The spool stores it, and nothing else may happen before.
         case storing
         /// The spool looks up whether an earlier process knew it.
         case lookingUp
@@ -75,6 +75,16 @@ final class PendingEnvelope: @unchecked Sendable {
         var heldBy: RouteTable.Number?
         /// The route whose breaker the envelope goes out to probe.
         var probed: RouteTable.Number?
+        /// The outcome for senders that do not accept QUEUED, if the envelope has to wait in the spool.
+        var refusal = DeliveryCore.busy
+    }
+
+    /// Whether it waits for the spool, or for the end of a pause: nothing is on its way that ends it.
+    var waits: Bool {
+        switch phase {
+        case .storing, .lookingUp, .paused: true
+        default: false
+        }
     }
 
     /// Set once the envelope is in the ``PendingTable``.

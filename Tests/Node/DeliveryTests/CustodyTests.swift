@@ -11,40 +11,63 @@ import Testing
 
     @Test func `an envelope that arrives is in memory only`() throws {
         let custody = Custody(try makeEnvelope())
-        #expect(custody.isInMemory && !custody.isLoaded && !custody.isDelivering)
-        #expect(custody.row == nil && !custody.hasReservation)
+        #expect(custody.isInMemory && !custody.isLoaded && custody.use == .none)
+        #expect(custody.row == nil && !custody.isForSpool)
     }
 
-    @Test func `a row ends the reservation, and is new once`() throws {
+    @Test func `a row ends the plan, and is new once`() throws {
         var custody = Custody(try makeEnvelope())
-        custody.reserve()
-        #expect(custody.hasReservation)
+        custody.plan()
+        #expect(custody.isPlanned && custody.isForSpool)
         let isFirst = custody.stored(in: Custody.Row(id: 7, isOfThisProcess: true))
         let isAgain = custody.stored(in: Custody.Row(id: 7))
-        let isCancelled = custody.cancelReservation()
-        #expect(isFirst && !isAgain && !isCancelled)
-        #expect(custody.row == 7 && custody.isOfThisProcess && !custody.hasReservation)
+        #expect(isFirst && !isAgain)
+        custody.cancelPlan()
+        #expect(custody.row == 7 && custody.isOfThisProcess && !custody.isPlanned)
     }
 
-    @Test func `a reservation is cancelled once`() throws {
+    @Test func `a cancelled plan leaves nothing for the spool`() throws {
         var custody = Custody(try makeEnvelope())
-        custody.reserve()
-        let (first, second) = (custody.cancelReservation(), custody.cancelReservation())
-        #expect(first && !second && custody.row == nil)
+        custody.plan()
+        custody.cancelPlan()
+        #expect(!custody.isForSpool && custody.row == nil)
+    }
+
+    @Test func `a row that nobody needs any more is removed when it is written`() throws {
+        var custody = Custody(try makeEnvelope())
+        custody.plan()
+        custody.abandonWrite(Custody.Removal(outcome: .delivered(), keepUntil: 7))
+        #expect(custody.isPlanned)
+        custody.beginWrite()
+        #expect(custody.isBeingWritten && custody.isForSpool && !custody.isPlanned)
+        custody.abandonWrite(Custody.Removal(outcome: .delivered(), keepUntil: 7))
+        // The first reason remains.
+        custody.abandonWrite(Custody.Removal(outcome: .rejected(.ttlRanOut), keepUntil: nil))
+        #expect(!custody.isForSpool)
+        let removal = custody.writeEnded()
+        #expect(removal?.outcome == .delivered() && removal?.keepUntil == 7)
+        #expect(custody.writeEnded() == nil)
+    }
+
+    @Test func `a write whose row is needed leaves nothing to remove`() throws {
+        var custody = Custody(try makeEnvelope())
+        custody.plan()
+        custody.beginWrite()
+        #expect(custody.writeEnded() == nil && !custody.isForSpool)
     }
 
     @Test func `what counts in memory counts anew after the content was loaded`() throws {
         let envelope = try makeEnvelope()
         var custody = Custody(envelope)
-        custody.beganDelivery()
+        custody.use = .delivering
         _ = custody.stored(in: Custody.Row(id: 1))
-        #expect(custody.isDelivering)
+        #expect(custody.use == .delivering)
         custody.leaveMemory()
-        #expect(custody.envelope == nil && !custody.isDelivering && !custody.isLoaded && custody.row == 1)
+        #expect(custody.envelope == nil && custody.use == .none && !custody.isLoaded && custody.row == 1)
         // Nothing in memory counts as delivered from there.
-        custody.beganDelivery()
-        #expect(!custody.isDelivering)
+        custody.use = .delivering
+        #expect(custody.use == .none)
         custody.load(envelope)
-        #expect(custody.isInMemory && custody.isLoaded && !custody.isDelivering)
+        #expect(custody.isInMemory && custody.isLoaded && custody.use == .none)
     }
 }

@@ -79,11 +79,12 @@ final class DeliveryCoreModel {
     enum Disk { case works, fails, isFull }
 
     private enum SpoolTask {
-        case store(PendingEnvelope)
+        case store(PendingEnvelope, SpooledEnvelope?)
         case lookUp(PendingEnvelope)
         case load([DueRow])
         case purge
 
+        var isStore: Bool { if case .store = self { true } else { false } }
         var isLookUp: Bool { if case .lookUp = self { true } else { false } }
         var isLoad: Bool { if case .load = self { true } else { false } }
         var isPurge: Bool { if case .purge = self { true } else { false } }
@@ -192,6 +193,8 @@ final class DeliveryCoreModel {
     /// The routes of the attempts in flight, in the order of sending.
     var sentTo: [Route] { attempts.map(\.route) }
     var spoolTasks: Int { tasks.count }
+    /// Number of outcomes that the spool remembers.
+    var rememberedOutcomes: Int { spool.outcomes.count }
     var storedRows: [Int64] { spool.rows.keys.sorted() }
     /// Number of envelopes without a final outcome.
     var pending: Int { core.envelopes.count }
@@ -377,7 +380,7 @@ final class DeliveryCoreModel {
         }
         unreadRows = stored.count
         let rows = storedRows
-        core.openSpool(rows, at: now)
+        core.openSpool(rows, hasOutcomes: !delivered.isEmpty, at: now)
         perform()
     }
 
@@ -386,8 +389,8 @@ final class DeliveryCoreModel {
     func runSpoolTask(at index: Int = 0, disk: Disk = .works, unreadable: Set<Int64> = []) {
         guard tasks.indices.contains(index) else { return report("the spool has no such task") }
         switch tasks.remove(at: index) {
-        case .store(let pending):
-            let result = store(pending, disk)
+        case .store(let pending, let stored):
+            let result = store(stored, disk)
             core.stored(pending, result, at: now)
         case .lookUp(let pending):
             let found: DeliveryCore.Found =
@@ -408,14 +411,16 @@ final class DeliveryCoreModel {
         perform()
     }
 
-    private func store(_ pending: PendingEnvelope, _ disk: Disk) -> StoreResult {
+    private func store(_ stored: SpooledEnvelope?, _ disk: Disk) -> StoreResult {
         guard disk != .isFull else { return .full(.bytes) }
-        guard disk != .fails, let envelope = pending.custody.envelope, case .at(let expires) = pending.expiry else {
-            return .failed("the disk fails")
-        }
-        let app = core.lanes.routes[pending.route].app
-        return spool.store(
-            SpooledEnvelope(app: app, format: pending.content.format, envelope: envelope, expires: expires), at: unix)
+        guard disk != .fails, let stored else { return .failed("the disk fails") }
+        return spool.store(stored, at: unix)
+    }
+
+    /// Lets the time pass after which an unanswered envelope is stored.
+    func storeOverdue() {
+        advance(DeliveryCore.storeDelay)
+        runSpool()
     }
 
     /// Performs all tasks of the spool, and those that follow from them.
@@ -529,7 +534,7 @@ final class DeliveryCoreModel {
             parkedReplies.append(reply.number)
             if !unanswered.contains(Int(reply.number)) { report("a submission with a final outcome is parked") }
         case .observe(let event): if case .recovered = event { recovered += 1 }
-        case .store(let pending): tasks.append(.store(pending))
+        case .store(let pending): tasks.append(.store(pending, core.spooled(pending)))
         case .share(let stored):
             if !usesClaims || !spool.holds(stored.envelope.digest) {
                 report("an envelope is shared that is not stored")
@@ -601,6 +606,7 @@ final class DeliveryCoreModel {
 
     private func checkEnvelopes() {
         var census = Census()
+        var planned = 0
         var byRoute = [Int](repeating: 0, count: core.lanes.inMemory.count)
         for pending in core.envelopes.all {
             if core.envelopes[pending.content.digest] !== pending
@@ -609,9 +615,13 @@ final class DeliveryCoreModel {
                 report("an envelope is not where its digest and its handle say")
             }
             check(pending, &census)
-            if pending.custody.isDelivering { byRoute[pending.route] += 1 }
+            if pending.custody.use == .delivering { byRoute[pending.route] += 1 }
+            if pending.custody.isPlanned { planned += 1 }
         }
         if core.envelopes.count != core.envelopes.all.count { report("envelopes and digests do not match") }
+        if core.schedule.plansAndWrites != planned + tasks.count(where: \.isStore) {
+            report("the count of planned and running writes is wrong")
+        }
         if core.lanes.inMemory != byRoute { report("the counts by route are wrong") }
         var web = [Int](repeating: 0, count: core.lanes.inMemoryToServers.count)
         for (route, count) in byRoute.enumerated() where count > 0 && core.lanes.routes[route].magic == .web {
@@ -633,14 +643,12 @@ final class DeliveryCoreModel {
         case .active: report("an envelope waits for nothing")
         case .claiming:
             if !claims.contains(where: { $0 === pending }) { report("an envelope waits for no claim") }
-            if pending.custody.hasReservation { census.storing += 1 }
             isDelivering = false
-        case .paused where usesClaims && !pending.claim.isHeld:
-            if pending.custody.hasReservation { census.storing += 1 }
-            isDelivering = false
+        case .paused where usesClaims && !pending.claim.isHeld: isDelivering = false
         case .storing:
-            if pending.custody.hasReservation { census.storing += 1 }
-            isDelivering = false
+            if !isBeingStored(pending) { report("an envelope waits for no write") }
+            // At shutdown, it was being delivered before.
+            isDelivering = pending.custody.use == .delivering
         case .lookingUp, .lookingUpRow:
             census.lookingUp += 1
             isDelivering = false
@@ -659,7 +667,8 @@ final class DeliveryCoreModel {
                 report("a parked envelope is not shared with the cluster")
             }
         }
-        if pending.custody.isDelivering != isDelivering {
+        if pending.custody.use == .storing { census.storing += 1 }
+        if (pending.custody.use == .delivering) != isDelivering {
             report("an envelope is counted on its route in the wrong state")
         }
         if (pending.custody.envelope == nil) != (pending.phase == .parked) {
@@ -667,6 +676,10 @@ final class DeliveryCoreModel {
         }
         if pending.custody.envelope != nil { census.inMemory += 1 }
         if pending.custody.isLoaded { census.loaded += 1 }
+    }
+
+    private func isBeingStored(_ pending: PendingEnvelope) -> Bool {
+        tasks.contains { if case .store(let other, _) = $0 { other === pending } else { false } }
     }
 
     private func checkLanes() {
@@ -702,7 +715,7 @@ final class DeliveryCoreModel {
 
     private func checkBounds() {
         if core.schedule.unreadRows != unreadRows || unreadRows < 0 { report("the count of unread rows is wrong") }
-        if core.schedule.storing > limits.totalInFlight { report("too many envelopes wait for the disk") }
+        if core.schedule.plansAndWrites > limits.totalInFlight { report("too many envelopes wait for the disk") }
         if core.schedule.loadedRows > max(1, limits.totalInFlight / 2) { report("too many rows are loaded") }
         if core.window.count + core.envelopes.count + unreadRows > core.window.capacity {
             report("the replay window has no room for an outcome")

@@ -26,7 +26,7 @@ import Testing
         var submissions: [Int] = []
         for number in numbers {
             submissions.append(try model.submit(Draft(number: number), acceptsQueued: true))
-            model.runSpool()
+            model.storeOverdue()
         }
         return submissions
     }
@@ -85,6 +85,7 @@ import Testing
         /// Ends the attempt, and lets time pass until the envelope is sent or claimed again.
         func retry() {
             model.answer(.unavailable(seconds: 60), retryAfter: 60)
+            model.runSpool()
             for _ in 0..<1000 where model.sent.isEmpty && model.claimCount == 0 {
                 model.advanceToWake()
                 model.runSpool()
@@ -137,6 +138,7 @@ import Testing
         model.runSpool()
         model.renewClaims(for: .seconds(3600))
         model.answer(.unavailable(seconds: 60), retryAfter: 60)
+        model.runSpool()
         for _ in 0..<100 where model.claimCount == 0 {
             model.advanceToWake()
             model.runSpool()
@@ -169,6 +171,7 @@ import Testing
         model.answerClaim(.granted(isProven: true, isAlone: true))
         model.runSpool()
         model.answer(.unavailable(seconds: 60), retryAfter: 60)
+        model.runSpool()
         for _ in 0..<100 where model.claimCount == 0 {
             model.advanceToWake()
             model.runSpool()
@@ -526,14 +529,12 @@ import Testing
         let model = makeModel(concurrency: 1)
         try model.openSpool()
         let paused = try model.submit(Draft(number: 1))
-        model.runSpool()
         model.answer(.unavailable(seconds: 30))
-        let parked = try store(2...2, in: model)[0]
+        let parked = try model.submit(Draft(number: 2), acceptsQueued: true)
         model.answer(.unavailable(seconds: 60, minimum: 5))
+        model.runSpool()
         let flying = try model.submit(Draft(number: 3))
-        model.runSpool()
         let waiting = try model.submit(Draft(number: 4))
-        model.runSpool()
         let storing = try model.submit(Draft(number: 5), acceptsQueued: true)
         #expect(model.sent == [3])
         model.drain()
@@ -565,11 +566,25 @@ import Testing
 
     // MARK: Spool
 
-    @Test func `a stored envelope is sent after QUEUED, and its row is removed with the outcome`() throws {
+    @Test func `an envelope that is answered soon is never stored`() throws {
         let model = makeModel()
         try model.openSpool()
         let submission = try model.submit(Draft(), acceptsQueued: true)
-        #expect(model.sent == [])
+        #expect(model.sent == [1])
+        model.advance(DeliveryCore.storeDelay - .milliseconds(1))
+        model.answer(.delivered)
+        #expect(model.kind(of: submission) == .delivered && !model.isQueued(submission))
+        model.advance(.seconds(1))
+        #expect(model.spoolTasks == 0)
+        model.expectNothingLeft()
+    }
+
+    @Test func `an envelope that is not answered soon is stored, and its row is removed with the outcome`() throws {
+        let model = makeModel()
+        try model.openSpool()
+        let submission = try model.submit(Draft(), acceptsQueued: true)
+        model.advance(DeliveryCore.storeDelay)
+        #expect(model.spoolTasks == 1)
         #expect(!model.isQueued(submission))
         model.runSpool()
         #expect(model.isQueued(submission))
@@ -578,6 +593,81 @@ import Testing
         deliverAll(model)
         #expect(model.kind(of: submission) == .delivered)
         #expect(model.storedRows == [])
+    }
+
+    @Test func `an envelope that has to wait is stored at once`() throws {
+        let model = makeModel()
+        try model.openSpool()
+        let submission = try model.submit(Draft(), acceptsQueued: true)
+        model.answer(.unavailable(seconds: 60, minimum: 5))
+        #expect(model.spoolTasks == 1 && model.kind(of: submission) == nil && model.parked == 0)
+        model.runSpool()
+        #expect(model.isQueued(submission) && model.parkedReplies == [UInt64(submission)] && model.parked == 1)
+    }
+
+    @Test func `an outcome that comes while the spool writes the envelope is told, and removes the row`() throws {
+        let model = makeModel()
+        try model.openSpool()
+        let submission = try model.submit(Draft(), acceptsQueued: true)
+        model.advance(DeliveryCore.storeDelay)
+        model.answer(.delivered)
+        #expect(model.kind(of: submission) == .delivered)
+        model.runSpool()
+        #expect(!model.isQueued(submission) && model.storedRows == [])
+        // The spool keeps the outcome, for a resend after a restart.
+        #expect(model.rememberedOutcomes == 1)
+        model.expectNothingLeft()
+    }
+
+    @Test func `the row of an ended envelope is that of its resend`() throws {
+        for isInOrder in [true, false] {
+            let model = makeModel()
+            try model.openSpool()
+            let first = try model.submit(Draft(), acceptsQueued: true)
+            model.advance(DeliveryCore.storeDelay)
+            model.answer(.gone, goneSince: 1)
+            try #require(model.kind(of: first) == .gone)
+            // The node forgets the outcome before the disk has written the row.
+            model.advance(.seconds(601))
+            let second = try model.submit(Draft(), acceptsQueued: true)
+            model.advance(DeliveryCore.storeDelay)
+            model.runSpoolTask(at: isInOrder ? 0 : 1)
+            model.runSpool()
+            #expect(model.isQueued(second) && model.storedRows.count == 1)
+            deliverAll(model)
+            #expect(model.kind(of: second) == .delivered)
+            model.expectNothingLeft()
+        }
+    }
+
+    @Test func `an attempt goes on if the disk fails meanwhile`() throws {
+        for disk in [DeliveryCoreModel.Disk.fails, .isFull] {
+            let model = makeModel()
+            try model.openSpool()
+            let submission = try model.submit(Draft(), acceptsQueued: true)
+            model.advance(DeliveryCore.storeDelay)
+            model.runSpool(disk: disk)
+            #expect(model.sent == [1] && model.kind(of: submission) == nil)
+            model.answer(.delivered)
+            #expect(model.kind(of: submission) == .delivered && !model.isQueued(submission))
+            model.expectNothingLeft()
+        }
+    }
+
+    @Test func `a hung disk does not take more than its share of memory`() throws {
+        let model = makeModel(totalInFlight: 4)
+        try model.openSpool()
+        for number in 1...4 {
+            try model.submit(Draft(device: number, number: number), acceptsQueued: true)
+            model.advance(DeliveryCore.storeDelay)
+            model.answer(.delivered)
+        }
+        #expect(model.spoolTasks == 4 && model.pending == 0)
+        let late = try model.submit(Draft(device: 5, number: 5), acceptsQueued: true)
+        #expect(model.reason(of: late) == .nodeBusy)
+        model.runSpool()
+        let last = try model.submit(Draft(device: 6, number: 6), acceptsQueued: true)
+        #expect(model.kind(of: last) == nil && model.sent == [6])
     }
 
     @Test func `a resend of a stored envelope gets QUEUED at once`() throws {
@@ -688,8 +778,8 @@ import Testing
         let model = makeModel()
         try model.openSpool()
         let submission = try model.submit(Draft(ttl: 10), acceptsQueued: true)
-        model.runSpool()
         model.answer(.unavailable(seconds: 60, minimum: 5))
+        model.runSpool()
         #expect(model.parked == 1)
         model.advance(.seconds(10))
         model.purge()
@@ -704,6 +794,7 @@ import Testing
         try model.openSpool()
         model.shortage = .bytes
         let first = try model.submit(Draft(number: 1), acceptsQueued: true)
+        model.answer(.unavailable(seconds: 60, minimum: 5))
         model.runSpool(disk: .isFull)
         #expect(model.reason(of: first) == .nodeBusy)
         let second = try model.submit(Draft(number: 2), acceptsQueued: true)
@@ -727,11 +818,21 @@ import Testing
         let model = makeModel()
         try model.openSpool()
         let stored = try model.submit(Draft(number: 1), acceptsQueued: true)
-        let lookedUp = try model.submit(Draft(number: 2))
+        model.answer(.unavailable(seconds: 60, minimum: 5))
         model.runSpool(disk: .fails)
         #expect(model.reason(of: stored) == .nodeBusy)
         #expect(!model.isQueued(stored))
-        #expect(model.reason(of: lookedUp) == .nodeBusy)
+        #expect(model.inFlight == 0)
+    }
+
+    @Test func `a look-up that fails gets the sender RETRY`() throws {
+        let model = makeModel()
+        try model.openSpool(delivered: [Draft(number: 9)])
+        let submissions = try [false, true].enumerated().map { index, acceptsQueued in
+            try model.submit(Draft(number: index), acceptsQueued: acceptsQueued)
+        }
+        model.runSpool(disk: .fails)
+        #expect(submissions.allSatisfy { model.reason(of: $0) == .nodeBusy })
         #expect(model.sent == [])
         #expect(model.inFlight == 0)
     }

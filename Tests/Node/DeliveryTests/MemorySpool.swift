@@ -18,7 +18,7 @@ struct MemorySpool {
     /// The rows on the disk.
     private(set) var rows: [Int64: SpooledEnvelope] = [:]
     private var rowOfDigest: [Digest256: Int64] = [:]
-    private var outcomes: [Digest256: (outcome: Outcome, until: Int64)] = [:]
+    private(set) var outcomes: [Digest256: (outcome: Outcome, until: Int64)] = [:]
     /// Removals that are not on the disk yet, in order.
     private var removals: [Removal] = []
     /// Rows whose removal was requested.

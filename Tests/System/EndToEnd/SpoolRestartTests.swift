@@ -32,9 +32,12 @@ import TocsinClient
     }
 
     @Test func `a node reports QUEUED only with a spool, and WELCOME announces it`() async throws {
+        var slow = Faults()
+        slow.latency = .fixed(1500)
         for (more, canQueue) in [("", false), (spool, true)] {
             let stage = Stage()
             try await stage.start(more: more)
+            try await stage.services.set(slow, on: .apnsProduction)
             let phone = await phone(.iOS, on: stage)
             let welcomed = Once<Bool>()
             let client = TocsinClient(TocsinClient.Options(nodes: [stage.socket]), on: stage.loop) { progress in

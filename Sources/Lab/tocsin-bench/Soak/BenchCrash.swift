@@ -101,9 +101,9 @@ private actor Crash {
                 }
             }
         }
-        // Slow push services, so that some envelopes are always in flight.
+        // Slow push services, so that some envelopes are always in flight, and the node stores many of them.
         var slow = Faults()
-        slow.latency = .uniform(1...50)
+        slow.latency = .uniform(1...1500)
         for platform in [Device.Platform.apnsProduction, .apnsDevelopment, .fcm] {
             try await bed.services.set(slow, on: platform)
         }

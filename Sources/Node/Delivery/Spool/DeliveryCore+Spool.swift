@@ -7,24 +7,32 @@ import TNP
 import Tables
 import Time
 
-/// Delivery from the spool. A pending envelope is either in memory or parked: its row is due at some time, or a lane with
-/// an open breaker holds its row.
+/// Delivery with the spool. What Apple and Google answer soon is never written: a new envelope is planned to be stored, and
+/// is written when it has to wait, or is not answered within ``storeDelay``. Its sender, which still waits, gets QUEUED
+/// then. A stored envelope is either in memory or parked: its row is due at some time, or a lane with an open breaker holds
+/// its row.
 extension DeliveryCore {
+    /// For how long an envelope that its sender still waits for is not written. Apple and Google usually answer within it; a
+    /// crash loses only envelopes whose senders had no answer.
+    static let storeDelay = Duration.milliseconds(500)
     /// How long a held row waits for the result of another probe.
     static let probePause = Duration.seconds(1)
     /// The answer while the spool is full or fails.
     static let spoolIsFull = Outcome.retry(.nodeBusy, after: 60_000, text: "the node currently cannot store envelopes")
 
     /// Delivers the stored envelopes, and stores new ones whose senders accept QUEUED.
-    /// - Parameter rows: the rows of an earlier process.
-    mutating func openSpool(_ rows: [Int64], at now: ClockReading) {
+    /// - Parameters:
+    ///   - rows: the rows of an earlier process.
+    ///   - hasOutcomes: whether the spool remembers outcomes of an earlier process.
+    mutating func openSpool(_ rows: [Int64], hasOutcomes: Bool, at now: ClockReading) {
         dates.begin(after: rows.max() ?? 0, at: now.unix)
-        schedule.open(rows, at: now.monotonic, replayTime: .seconds(limits.replaySeconds))
+        schedule.open(
+            rows, at: now.monotonic, replayTime: hasOutcomes ? .seconds(limits.replaySeconds) : .zero)
         settle(now)
     }
 
     /// Whether one more envelope may be stored.
-    var canStore: Bool { schedule.storing < limits.totalInFlight && !isFull }
+    var canStore: Bool { schedule.plansAndWrites < limits.totalInFlight && !isFull }
 
     /// Whether memory and spool together hold as many envelopes as they may.
     var isFull: Bool { envelopes.count + schedule.unreadRows >= limits.totalInFlight + limits.maximumStored }
@@ -37,28 +45,113 @@ extension DeliveryCore {
             expires: max(1, dates.wall(expires)))
     }
 
+    // MARK: Planning
+
+    /// Plans to store an envelope.
+    mutating func planStore(of pending: PendingEnvelope) {
+        pending.custody.plan()
+        schedule.plansAndWrites += 1
+        count(pending, as: .storing)
+    }
+
+    /// Delivers an envelope that is not stored yet, and stores it later if it is not answered soon; stores it first if memory
+    /// has no room, or no sender waits for it.
+    mutating func deliverOrStore(_ pending: PendingEnvelope, _ now: ClockReading) {
+        if pending.custody.isPlanned {
+            guard pending.replies.first != nil, hasRoom(for: pending.route) else { return waitForStore(pending) }
+            schedule.addPlan(pending, until: now.monotonic + Self.storeDelay)
+        }
+        deliver(pending, now)
+    }
+
+    /// Writes an envelope that is planned to be stored.
+    mutating func store(_ pending: PendingEnvelope) {
+        guard pending.custody.isPlanned else { return }
+        pending.custody.beginWrite()
+        actions.append(.store(pending))
+    }
+
+    /// Stores an envelope, unless that has begun, and does nothing else with it until it is stored.
+    mutating func waitForStore(_ pending: PendingEnvelope) {
+        pending.phase = .storing
+        if pending.custody.use == .none { count(pending, as: .storing) }
+        store(pending)
+    }
+
+    /// Writes the envelopes that were not answered soon.
+    mutating func storeOverdue(_ now: MonotonicTime) {
+        while let pending = schedule.takeOverduePlan(at: now) { store(pending) }
+    }
+
+    /// Ends the plan or the write of an envelope that needs no row any more.
+    /// - Parameters:
+    ///   - outcome: the final outcome; `nil` if this node does not deliver the envelope.
+    ///   - keepUntil: until when the spool remembers the outcome if it wrote the envelope.
+    mutating func stopStoring(_ pending: PendingEnvelope, _ outcome: Outcome? = nil, keepUntil: Int64? = nil) {
+        if pending.custody.isPlanned {
+            pending.custody.cancelPlan()
+            schedule.plansAndWrites -= 1
+        }
+        pending.custody.abandonWrite(Custody.Removal(outcome: outcome ?? Self.busy, keepUntil: keepUntil))
+        if pending.custody.use == .storing { count(pending, as: .none) }
+    }
+
     // MARK: Results of the spool
 
-    /// Handles the result of ``DeliveryAction/store(_:)``: delivers the envelope if memory has room, or parks it.
+    /// Handles the result of ``DeliveryAction/store(_:)``.
     mutating func stored(_ pending: PendingEnvelope, _ result: StoreResult, at now: ClockReading) {
-        guard pending.phase == .storing else { return }
-        stopStoring(pending)
+        schedule.plansAndWrites -= 1
+        if let removal = pending.custody.writeEnded() {
+            if case .stored(let row) = result { removeNeedless(row, of: pending, removal) }
+            return settle(now)
+        }
         switch result {
         case .stored(let row):
             becameStored(pending, Custody.Row(id: row, isOfThisProcess: true))
-            if hasRoom(for: pending.route) {
-                deliver(pending, now)
-            } else {
-                park(pending, for: .zero, Self.busy, now)
-            }
-        case .alreadyStored(let row): adoptRow(pending, row, now)
-        case .alreadyFinal(let outcome): finish(pending, outcome, now)
+            continueStored(pending, now)
+        case .alreadyStored(let row) where pending.phase == .storing: adoptRow(pending, row, now)
+        case .alreadyStored(let row): becameStored(pending, Custody.Row(id: row))
+        case .alreadyFinal(let outcome): if pending.waits { finish(pending, outcome, now) }
         case .full(let why):
             noteShortage(why)
             refused(pending, why.text, now)
         case .failed(let reason): refused(pending, reason, now)
         }
         settle(now)
+    }
+
+    /// Removes a row whose envelope ended while it was written. If the sender has sent it again since, the row is that of the
+    /// resend.
+    private mutating func removeNeedless(_ row: Int64, of ended: PendingEnvelope, _ removal: Custody.Removal) {
+        if let resend = envelopes[ended.content.digest] {
+            becameStored(resend, Custody.Row(id: row, isOfThisProcess: true))
+        } else {
+            actions.append(.erase(row: row, ended.content.digest, removal.outcome, keepUntil: removal.keepUntil))
+        }
+    }
+
+    /// Continues with an envelope that this process has just stored: delivers it if memory has room, or parks it.
+    private mutating func continueStored(_ pending: PendingEnvelope, _ now: ClockReading) {
+        switch pending.phase {
+        case .storing where isDraining: stop(pending, now)
+        case .storing where hasRoom(for: pending.route) && holdsClaim(pending, now): deliver(pending, now)
+        case .storing: park(pending, for: .zero, Self.busy, now)
+        case .paused(let until): parkIfLong(pending, until - now.monotonic, pending.progress.refusal, now)
+        default: break
+        }
+    }
+
+    /// Parks a stored envelope that has to wait for so long that it need not be in memory.
+    /// - Returns: whether it is parked.
+    @discardableResult
+    mutating func parkIfLong(
+        _ pending: PendingEnvelope, _ delay: Duration, _ refusal: Outcome, _ now: ClockReading
+    ) -> Bool {
+        guard pending.custody.row != nil, delay >= Self.maximumPauseInMemory || pending.progress.heldBy != nil else {
+            return false
+        }
+        park(pending, for: max(.zero, delay), refusal, now)
+        return true
     }
 
     /// What a look-up in the spool found; a failure has a text that says why.
@@ -76,7 +169,7 @@ extension DeliveryCore {
         }
         guard pending.phase == .lookingUp else { return }
         switch found {
-        case .known(.nothing): deliver(pending, now)
+        case .known(.nothing): deliverOrStore(pending, now)
         case .known(.stored(let row)): adoptRow(pending, row, now)
         case .known(.final(let outcome)): finish(pending, outcome, now)
         case .failed(let reason): refused(pending, reason, now)
@@ -85,9 +178,11 @@ extension DeliveryCore {
     }
 
     /// Refuses an envelope that the spool could not store or look up. If its row was loaded meanwhile, an earlier
-    /// process promised delivery, and the envelope is delivered.
+    /// process promised delivery, and the envelope is delivered. An attempt in flight goes on, and the envelope is then one
+    /// that is not stored.
     private mutating func refused(_ pending: PendingEnvelope, _ reason: String, _ now: ClockReading) {
         actions.append(.observe(.spoolRefused(reason)))
+        guard pending.waits else { return }
         if pending.custody.row != nil { return deliver(pending, now) }
         finish(pending, Self.spoolIsFull, now)
     }
@@ -105,7 +200,7 @@ extension DeliveryCore {
 
     private mutating func becameStored(_ pending: PendingEnvelope, _ row: Custody.Row) {
         // It may have been found while the node was about to store the envelope.
-        stopStoring(pending)
+        if pending.custody.isPlanned { stopStoring(pending) }
         dates.stored(row.id)
         pending.becameStored(row, &actions)
         if pending.claim.isHeld { share(pending) }

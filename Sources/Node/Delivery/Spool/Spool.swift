@@ -35,6 +35,8 @@ package final class Spool: Sendable {
     /// Accessed on the database's queue only.
     private nonisolated(unsafe) let rowKeys: RowKeys
     private let inbox = Mutex(SpoolInbox())
+    /// Whether the spool remembered outcomes of an earlier process when it was opened.
+    let hadOutcomes: Bool
     private let storedCount: Atomic<Int>
     private let storedBytes: Atomic<Int>
     private let droppedCount = Atomic<Int>(0)
@@ -84,6 +86,7 @@ package final class Spool: Sendable {
         self.reserve = reserve
         self.now = now
         self.onExpired = onExpired
+        hadOutcomes = outcomes.rows > 0
         storedCount = Atomic(envelopes.rows)
         storedBytes = Atomic(envelopes.bytes + outcomes.bytes)
     }

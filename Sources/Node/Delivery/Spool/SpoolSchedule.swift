@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import DequeModule
 import HeapModule
 import Time
 
@@ -24,8 +25,12 @@ struct SpoolSchedule {
     var loadedRows = 0
     /// Number of rows that are being read.
     private(set) var readingRows = 0
-    /// Number of pending envelopes in memory that wait for the disk.
+    /// Number of pending envelopes in memory that wait for the disk before their first attempt.
     var storing = 0
+    /// Number of envelopes that are planned to be stored or being written, also those that have ended since.
+    var plansAndWrites = 0
+    /// The plans in the order of their ends, which is that of their beginnings. Some have ended.
+    private var plans: Deque<(end: MonotonicTime, envelope: PendingEnvelope)> = []
     /// Number of rows of an earlier process that have not been read.
     private(set) var unreadRows = 0
     /// Number of unreadable rows that the spool has dropped.
@@ -45,6 +50,30 @@ struct SpoolSchedule {
         mayLoad = true
         loadsFrom = MonotonicTime(nanoseconds: 0)
     }
+
+    // MARK: Plans
+
+    /// When ``takeOverduePlan(at:)`` may return an envelope; `nil` if never.
+    var nextStore: MonotonicTime? { plans.first?.end }
+
+    /// Adds an envelope that is planned to be stored at `end`, which is not before that of any other plan.
+    mutating func addPlan(_ envelope: PendingEnvelope, until end: MonotonicTime) {
+        plans.append((end, envelope))
+    }
+
+    /// Removes and returns an envelope whose time to be stored has come.
+    mutating func takeOverduePlan(at now: MonotonicTime) -> PendingEnvelope? {
+        removeEndedPlans()
+        guard let first = plans.first, first.end <= now else { return nil }
+        return plans.removeFirst().envelope
+    }
+
+    /// Releases the first envelopes whose plan has ended.
+    mutating func removeEndedPlans() {
+        while let first = plans.first, !first.envelope.custody.isPlanned { plans.removeFirst() }
+    }
+
+    // MARK: Rows
 
     /// Reads no more rows.
     mutating func stopLoading() { mayLoad = false }

@@ -207,8 +207,7 @@ package struct Configuration: Sendable {
     package mutating func decideTor(_ standard: Bool) {
         let managed = tor.managed ?? standard
         tor.managed = managed
-        // The node's own tor always sends circuit ids.
-        if managed { listen.circuitIDs = true }
+        if managed { listen.serveOwnTor(in: tor.settings(state: state).senderSocketDirectory(state: state)) }
     }
 }
 

@@ -77,6 +77,17 @@ package struct TorSettings: Equatable, Sendable {
     /// - Parameter state: the node's state directory.
     package static func childDirectory(in state: String) -> String { "\(state)/tor" }
 
+    /// Where the node listens for its own tor: a directory that no other user of the machine reaches, who could invent circuit
+    /// ids there.
+    /// - Parameter state: the node's state directory.
+    package func senderSocketDirectory(state: String) -> String {
+        switch runner {
+        case .node: state
+        // `RuntimeDirectory=` of tocsin.service, for the group of tocsin-tor.service.
+        case .service: "/run/tocsin"
+        }
+    }
+
     /// The data directory of the tor that `tocsin-tor.service` runs, unless the configuration names another one.
     package static let systemDirectory = "/var/lib/tocsin-tor"
 

@@ -943,6 +943,38 @@ import Tor
         #expect(configuration.listen.tnp.description == address)
     }
 
+    @Test func `the node listens for its own tor at sockets that nobody else reaches`() throws {
+        func listen(_ text: String, isManaged: Bool) throws -> [String?] {
+            var configuration = try Configuration(
+                text: "[node]\nstate = \"/s\"\n\(text)\n\(minimal)", file: "/etc/t.toml")
+            configuration.decideTor(isManaged)
+            return [configuration.listen.tnp.description, configuration.listen.http?.description]
+        }
+        let on = "[listen]\nhttp = \"on\""
+        #expect(try listen("", isManaged: true) == ["unix:/s/tnp.sock", nil])
+        #expect(try listen(on + "\ntnp = \"on\"", isManaged: true) == ["unix:/s/tnp.sock", "unix:/s/http.sock"])
+        #expect(
+            try listen(on + "\n[tor]\nrun_by = \"service\"", isManaged: true)
+                == ["unix:/run/tocsin/tnp.sock", "unix:/run/tocsin/http.sock"])
+        #expect(try listen(on, isManaged: false) == ["127.0.0.1:7077", "127.0.0.1:7080"])
+        let chosen = "[listen]\ntnp = \"127.0.0.1:1\"\nhttp = \"127.0.0.1:2\""
+        #expect(try listen(chosen, isManaged: true) == ["127.0.0.1:1", "127.0.0.1:2"])
+        #expect(problem(in: "[listen]\nadmin = \"on\"\n\(minimal)")?.key == "listen.admin")
+        #expect(
+            problem(in: "[listen]\nhttp = \"off\"\n\(minimal)")?.problem.contains(
+                "must be \"on\", or an address like") == true)
+    }
+
+    @Test func `a directory that the start makes is no obstacle`() throws {
+        var configuration = try Configuration(
+            text: "[node]\nstate = \"/nowhere\"\n[listen]\nhttp = \"unix:/nowhere/else/http.sock\"\n\(minimal)",
+            file: file)
+        configuration.decideTor(true)
+        let listen = configuration.listen
+        #expect(listen.obstacle(to: listen.tnp) == nil)
+        #expect(try listen.obstacle(to: #require(listen.http)) != nil)
+    }
+
     @Test(arguments: ["", "7077", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", ":7077", "::1:7077"])
     func `an invalid address is an error`(_ address: String) {
         let error = problem(in: "[listen]\ntnp = \"\(address)\"\nallow_public = true\n\(minimal)")

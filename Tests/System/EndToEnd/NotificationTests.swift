@@ -804,8 +804,8 @@ private let hello: [UInt8] = {
         try FileManager.default.createDirectory(atPath: home.directory, withIntermediateDirectories: true)
         let configuration = """
             [listen]
-            tnp = "unix:tnp.sock"
-            http = "unix:http.sock"
+            tnp = "on"
+            http = "on"
             [spool]
             enabled = true
             [handles]

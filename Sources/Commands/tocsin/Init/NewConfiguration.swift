@@ -85,9 +85,9 @@ struct NewConfiguration: Equatable {
     private var hasMagic: Bool { (format?.rawValue ?? template.format.value) == EnvelopeFormat.pipe.rawValue }
 
     private var listen: [String] {
-        let http = TOMLLine.string("http", "127.0.0.1:7080")
+        let http = TOMLLine.string("http", "on")
         var lines = [
-            "[listen]", TOMLLine.noted(TOMLLine.string("tnp", "127.0.0.1:7077"), template.endpointNotes.tnp),
+            "[listen]", TOMLLine.noted(TOMLLine.string("tnp", "on"), template.endpointNotes.tnp),
             TOMLLine.noted(hasHTTPEndpoint ? http : "# \(http)", template.endpointNotes.http),
         ]
         if hasAdminPort {

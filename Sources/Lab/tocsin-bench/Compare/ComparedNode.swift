@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import EventLoop
 import FoundationEssentials
 import StandIns
 
@@ -8,6 +9,8 @@ import StandIns
 struct ComparedNode {
     let server: LocalServer
     let httpPort: UInt16
+    /// Where it listens for TNP.
+    let tnp: Endpoint
 
     /// The largest `limits.replay_entries`.
     static let maximumEnvelopes = 10_000_000
@@ -16,16 +19,18 @@ struct ComparedNode {
     /// - Parameters:
     ///   - name: of its files.
     ///   - envelopes: how many envelopes, each for a device token of its own, the node must have room for.
-    ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
+    ///   - isForTor: whether tor connects, at a unix socket, as a node's own tor does by default, and names the circuit of
+    ///     each connection.
     ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
     ///   - engine: what the node shares with other nodes of a cluster; `nil` for a node on its own.
     ///   - hasSpool: whether the node may store what waits.
     init(
-        _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, circuitIDs: Bool = false,
+        _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, isForTor: Bool = false,
         upstream: LocalServer? = nil, engine: RedisServer? = nil, hasSpool: Bool = false
     ) throws {
         let (port, httpPort) = (LocalPort.free(), LocalPort.free())
         let directory = servers.directory
+        tnp = isForTor ? .unix(path: "\(directory)/\(name).sock") : .tcp(host: "127.0.0.1", port: port)
         try PrivateFile.create("\(directory)/\(name).p8", holding: SigningKey.generate(.es256).pem)
         let credential = """
             [app.apns]
@@ -43,9 +48,9 @@ struct ComparedNode {
             state = "\(name)"
             log = "error"
             [listen]
-            tnp = "127.0.0.1:\(port)"
+            tnp = "\(tnp)"
             http = "127.0.0.1:\(httpPort)"
-            circuit_ids = \(circuitIDs)
+            circuit_ids = \(isForTor)
             [tor]
             managed = false
             \(SimulatedConfiguration.unlimitedRates)
@@ -66,7 +71,8 @@ struct ComparedNode {
             """
         let file = "\(directory)/\(name).toml"
         try Data(configuration.utf8).write(to: URL(filePath: file))
-        server = try servers.start([try Executables.tocsin(), "run", "--config", file], port: port)
+        server = try servers.start(
+            [try Executables.tocsin(), "run", "--config", file], port: isForTor ? httpPort : port)
         self.httpPort = httpPort
     }
 }

@@ -77,6 +77,9 @@ struct ComparisonReport {
                     "    the onion service's tor", "", Self.number(runs.median(cpuOfTor), digits: 2),
                     Self.number(runs.median { Double(Self.tor(in: $0).peakKilobytes) / 1024 }, digits: 1),
                 ]),
+                Self.line([
+                    "    both together", "", Self.number(runs.median { $0.cpuPer100000 + cpuOfTor($0) }, digits: 2),
+                ]),
             ]
         }
         let note =

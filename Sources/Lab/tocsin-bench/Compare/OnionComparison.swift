@@ -31,13 +31,12 @@ struct OnionComparison {
     func run(_ rows: [ComparisonRow], rounds: Int) async throws -> [ComparisonRow: RowRuns] {
         let node = try ComparedNode(
             "onion", on: servers, sink: sink, envelopes: max(1_000_000, rounds * Self.envelopes * rows.count * 2),
-            circuitIDs: true
-        ).server
+            isForTor: true)
         let nghttpx = try NghttpxServer.start(on: servers, sink: sink, readsProxyLine: true)
         let pidFile = "\(servers.directory)/tor.pid"
         let network = try PrivateTorNetwork(on: EventLoop(name: "tor"))
         let access = try await network.start(
-            target: .tcp(host: "127.0.0.1", port: node.port), virtualPort: Self.nodePort,
+            target: node.tnp, virtualPort: Self.nodePort,
             serviceOptions: [
                 "HiddenServiceExportCircuitID haproxy", "PidFile \(pidFile)",
                 "HiddenServicePort \(Self.nghttpxPort) \(nghttpx.address)",
@@ -54,10 +53,11 @@ struct OnionComparison {
                     let run: RowRun
                     switch row {
                     case .onion:
-                        run = try measure(node, at: "\(access.onion)", ["--socks", "\(access.socks)"], tors: tors)
+                        run = try measure(
+                            node.server, at: "\(access.onion)", ["--socks", "\(access.socks)"], tors: tors)
                     case .onionForwarded:
                         let forwarder = try startForwarder(to: Self.nodePort, of: access)
-                        run = try measure(node, at: forwarder.address, tors: tors)
+                        run = try measure(node.server, at: forwarder.address, tors: tors)
                     case .onionProxy:
                         let forwarder = try startForwarder(to: Self.nghttpxPort, of: access)
                         run = try measure(nghttpx: nghttpx, at: forwarder.address, tors: tors)

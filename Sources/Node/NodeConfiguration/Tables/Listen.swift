@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Glibc
 import Settings
 
 extension Configuration {
     /// `[listen]`
     package struct Listen: Sendable, Equatable {
         static var restartKeys: [RestartKey] { [RestartKey("listen", \.listen)] }
+
+        /// The value with which the operator leaves an endpoint to the node.
+        private static let automatic = "on"
+        /// For a tor that is not the node's own.
+        private static let ports = (
+            tnp: Endpoint.tcp(host: "127.0.0.1", port: 7077), http: Endpoint.tcp(host: "127.0.0.1", port: 7080)
+        )
 
         /// The endpoint for TNP senders, to which tor forwards streams of the onion service.
         package var tnp: Endpoint
@@ -16,6 +24,9 @@ extension Configuration {
         package var circuitIDs: Bool
         /// The endpoint of health checks, metrics and the dashboard, on a local address only; `nil` if it is disabled.
         package var admin: Endpoint?
+
+        /// Whether the node chooses ``tnp`` and ``http``.
+        private let isAutomatic: (tnp: Bool, http: Bool)
 
         /// All endpoints, each with its configuration key.
         package var endpoints: [(key: String, endpoint: Endpoint)] {
@@ -27,42 +38,72 @@ extension Configuration {
 
         init(_ root: TableReader) {
             let table = root.table(
-                "listen", "Addresses on which the node listens: `HOST:PORT`, or `unix:` and the path of a socket.")
+                "listen",
+                "Addresses on which the node listens: `HOST:PORT`, or `unix:` and the path of a socket. `on` leaves `tnp` and `http` to the node: sockets that only its own tor can reach; with another tor, ports 7077 and 7080 of 127.0.0.1."
+            )
             let isPublicAllowed = table.boolean(
                 "allow_public", default: false, "Allow `tnp` and `http` on addresses that other machines can reach")
-            tnp =
-                Self.endpoint(
-                    table, "tnp", isPublicAllowed: isPublicAllowed, default: "127.0.0.1:7077",
-                    "Endpoint for TNP, to which tor connects")
-                ?? .tcp(host: "127.0.0.1", port: 7077)
-            http = Self.endpoint(
-                table, "http", isPublicAllowed: isPublicAllowed,
-                "HTTP API for today's desktops, usually `127.0.0.1:7080`; see bisq.md. Disabled if not set")
+            let tnp = Self.endpoint(
+                table, "tnp", isPublicAllowed: isPublicAllowed, default: Self.automatic, automatic: Self.ports.tnp,
+                "Endpoint for TNP, to which tor connects")
+            let http = Self.endpoint(
+                table, "http", isPublicAllowed: isPublicAllowed, automatic: Self.ports.http,
+                "HTTP API for today's desktops, usually `on`; see bisq.md. Disabled if not set")
+            (self.tnp, self.http) = (tnp?.endpoint ?? Self.ports.tnp, http?.endpoint)
+            isAutomatic = (tnp?.isAutomatic ?? false, http?.isAutomatic ?? false)
             circuitIDs = table.boolean(
                 "circuit_ids", default: false,
                 "Apply limits per circuit; set this if and only if the external tor has `HiddenServiceExportCircuitID haproxy`. Ignored with the node's own tor, which always identifies circuits"
             )
-            admin = Self.endpoint(
-                table, "admin", isPublicAllowed: nil,
-                "Dashboard, metrics and health checks, on a local address only, usually `127.0.0.1:7079`. Disabled if not set"
-            )
-            if http == tnp, !tnp.isAnyPort {
+            admin =
+                Self.endpoint(
+                    table, "admin", isPublicAllowed: nil,
+                    "Dashboard, metrics and health checks, on a local address only, usually `127.0.0.1:7079`. Disabled if not set"
+                )?.endpoint
+            if self.http == self.tnp, !self.tnp.isAnyPort {
                 table.note("http", "is the same address as listen.tnp; each endpoint needs its own")
             }
         }
 
+        /// Listens for the node's own tor: at sockets in this directory, unless the file names addresses.
+        mutating func serveOwnTor(in directory: String) {
+            // The node's own tor always sends circuit ids.
+            circuitIDs = true
+            if isAutomatic.tnp { tnp = .unix(path: "\(directory)/tnp.sock") }
+            if isAutomatic.http { http = .unix(path: "\(directory)/http.sock") }
+        }
+
+        /// Why this process cannot listen on one of ``endpoints``; `nil` if it can, or if it cannot tell: a directory of which
+        /// the node or systemd takes care may not exist yet, or be closed to the user who asks.
+        package func obstacle(to endpoint: Endpoint) -> ListenError? {
+            if case .unix(let path) = endpoint,
+                endpoint == tnp && isAutomatic.tnp || endpoint == http && isAutomatic.http,
+                let slash = path.lastIndex(of: "/"), access(String(path[..<slash]), X_OK) != 0
+            {
+                return nil
+            }
+            return Listener.obstacle(to: endpoint)
+        }
+
+        package static func == (one: Self, other: Self) -> Bool {
+            one.tnp == other.tnp && one.http == other.http && one.admin == other.admin
+                && one.circuitIDs == other.circuitIDs
+        }
+
         private static func endpoint(
-            _ table: TableReader, _ key: String, isPublicAllowed: Bool?,
-            default standard: String? = nil, _ help: String
-        ) -> Endpoint? {
+            _ table: TableReader, _ key: String, isPublicAllowed: Bool?, default standard: String? = nil,
+            automatic: Endpoint? = nil, _ help: String
+        ) -> (endpoint: Endpoint, isAutomatic: Bool)? {
             let expected = "an address like \"127.0.0.1:7077\""
             let text =
                 if let standard { table.string(key, expected: expected, default: standard, help) as String? } else {
                     table.string(key, expected: expected, help)
                 }
             guard let text else { return nil }
+            if text == Self.automatic, let automatic { return (automatic, true) }
             guard var endpoint = Endpoint(text) else {
-                table.note(key, "must be an address like \"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"")
+                let values = automatic == nil ? "" : "\"on\", or "
+                table.note(key, "must be \(values)an address like \"127.0.0.1:7077\" or \"unix:/run/tocsin/tnp.sock\"")
                 return nil
             }
             if case .unix(let path) = endpoint {
@@ -82,7 +123,7 @@ extension Configuration {
                 table.note(key, "other machines can reach \(endpoint); \(advice)")
                 return nil
             }
-            return endpoint
+            return (endpoint, false)
         }
     }
 }

@@ -41,7 +41,7 @@ final class NodeEndpoints: NodeComponent {
     /// Tests whether the node could listen, without listening: it would take the address from a node that starts.
     func rehearse() throws(PortError) {
         for (key, endpoint) in configuration.listen.endpoints {
-            if let failure = Listener.obstacle(to: endpoint) { throw PortError(key: key, failure: failure) }
+            if let failure = configuration.listen.obstacle(to: endpoint) { throw PortError(key: key, failure: failure) }
         }
     }
 

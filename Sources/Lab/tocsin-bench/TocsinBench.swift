@@ -18,7 +18,7 @@ struct TocsinBench: AsyncParsableCommand {
         subcommands: [
             BenchCompare.self, BenchLoad.self, BenchHTTP2.self, BenchSoak.self, BenchCrash.self, BenchBulkhead.self,
             BenchFlood.self, BenchSpool.self, BenchAdmission.self, BenchConnections.self, BenchSilence.self,
-            BenchClients.self, BenchRelay.self, BenchCluster.self, BenchDay.self,
+            BenchBurst.self, BenchClients.self, BenchRelay.self, BenchCluster.self, BenchDay.self,
             BenchSimulate.self, BenchSimulateAttack.self, BenchSimulateMany.self, BenchQuota.self, ConformanceHook.self,
         ],
         defaultSubcommand: BenchCompare.self)

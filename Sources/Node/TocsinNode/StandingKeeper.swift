@@ -9,8 +9,9 @@ import Time
 
 /// Loads what is known about device tokens at the start, and saves the changes while the node runs.
 final class StandingKeeper {
-    /// Maximum records in one transaction: the store's write-ahead log grows with the size of a transaction.
-    private static let maximumRecordsPerTransaction = 5000
+    /// Maximum records in one transaction. More than a node learns in a second, so that what is not saved stays bounded; a
+    /// transaction copies them, and each page of the store that it changes, to the write-ahead log.
+    private static let maximumRecordsPerTransaction = 100_000
     /// Days by which the clock may be ahead of the last use of any device token, e.g. after the node was off.
     private static let maximumIdleDays: Int64 = 30
 
@@ -93,6 +94,7 @@ final class StandingKeeper {
 
     /// Saves all changes and closes the store.
     func close(savingChangesOf shared: IntakeState, isolation: isolated (any Actor)? = #isolation) async {
+        shared.admission.orderChanges()
         // The store runs one save after another, so a save in progress ends first.
         while await saveNext(of: shared) {}
         await store.close()

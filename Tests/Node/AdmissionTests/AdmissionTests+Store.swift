@@ -52,6 +52,18 @@ extension AdmissionTests {
         #expect(harness.takeChanges() == nil)
     }
 
+    @Test func `at the end, one transaction after another writes neighbours of the store`() throws {
+        let harness = makeHarness()
+        for device in 1...60 { try harness.send(to: device, .delivered()) }
+        harness.admission.orderChanges()
+        var tokens: [Int64] = []
+        while let changes = harness.takeChanges(atMost: 7) {
+            #expect(changes.records.count <= 7)
+            tokens = changes.records.map { Int64(bitPattern: $0.token) } + tokens
+        }
+        #expect(tokens.count == 60 && tokens == tokens.sorted())
+    }
+
     @Test func `only the first delivery of a day to a proven device token is saved`() throws {
         let harness = makeHarness()
         try harness.send(to: 1, .delivered())

@@ -12,6 +12,8 @@ struct ComparedNode {
     /// Where it listens for TNP.
     let tnp: Endpoint
 
+    private let arguments: [String]
+
     /// The largest `limits.replay_entries`.
     static let maximumEnvelopes = 10_000_000
 
@@ -71,8 +73,13 @@ struct ComparedNode {
             """
         let file = "\(directory)/\(name).toml"
         try Data(configuration.utf8).write(to: URL(filePath: file))
-        server = try servers.start(
-            [try Executables.tocsin(), "run", "--config", file], port: isForTor ? httpPort : port)
+        arguments = [try Executables.tocsin(), "run", "--config", file]
+        server = try servers.start(arguments, port: isForTor ? httpPort : port)
         self.httpPort = httpPort
+    }
+
+    /// Starts the node again after it was stopped.
+    func restart(on servers: ServerProcesses) throws -> LocalServer {
+        try servers.start(arguments, port: server.port)
     }
 }

@@ -39,6 +39,12 @@ final class ServerProcesses {
         throw fail("\(arguments[0]) did not start:\n\(errors.suffix(2000))", .failure)
     }
 
+    /// Stops a server and waits for its end.
+    func stop(_ server: LocalServer) {
+        processes.removeAll { $0.pid == server.pid }
+        server.process.stop()
+    }
+
     /// Terminates all servers, by their pids.
     func stop() {
         for process in processes { process.stop() }

@@ -53,17 +53,17 @@ package final class StandingStore: Sendable {
 
     /// Inserts or replaces records and removes others, in one transaction: nothing changes if it throws. Does not block
     /// the caller's thread; saves run in the order of the calls. The caller may retry a failed save; after
-    /// ``StoreError/Problem/diskFull``, once there is space again. A save adds its changes to SQLite's write-ahead log:
-    /// at most about 4 KB for each row in a large store.
+    /// ``StoreError/Problem/diskFull``, once there is space again. A save adds the pages that it changes to SQLite's
+    /// write-ahead log: at most the store's own size, and about 4 KB for each row.
     /// - Parameters:
     ///   - records: at most one per token.
     ///   - gone: tokens to remove, whether stored or not. A token that also has a record in `records` is kept.
     package func save(
         _ records: [TokenRecord], forgetting gone: [UInt64], isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) {
-        // In the order of the table, so that neighbours are written to one page.
-        let ordered = records.sorted { Int64(bitPattern: $0.token) < Int64(bitPattern: $1.token) }
         try await database.run { connection in
+            // In the order of the table, so that neighbours are written to one page.
+            let ordered = records.sorted { Int64(bitPattern: $0.token) < Int64(bitPattern: $1.token) }
             do {
                 try connection.transaction {
                     for token in gone {

@@ -132,7 +132,7 @@ let package = Package(
         .target(
             name: "Admission",
             dependencies: [
-                "TNP", "Time", "Cryptography",
+                "TNP", "Time", "Cryptography", "Tables",
                 .product(name: "DequeModule", package: "swift-collections"),
                 "Settings", "Store",
             ],
@@ -380,7 +380,8 @@ let package = Package(
             dependencies: ["TestSupport", "Cryptography", "EventLoop", "HTTP2", "StandIns", "TNP", "Time"],
             swiftSettings: ours),
         .testTarget(name: "StoreTests", dependencies: ["TestSupport", "Cryptography", "Store"], swiftSettings: ours),
-        .testTarget(name: "TablesTests", dependencies: ["TestSupport", "Tables"], swiftSettings: ours),
+        .testTarget(
+            name: "TablesTests", dependencies: ["StandIns", "TestSupport", "Tables"], swiftSettings: ours),
         .testTarget(
             name: "TNPTests", dependencies: ["Cryptography", "StandIns", "TNP", "Tor", "TestSupport"],
             swiftSettings: ours),

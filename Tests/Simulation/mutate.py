@@ -72,14 +72,14 @@ MUTATIONS = [
     (
         "the replay window is a tenth as long",
         "Sources/Node/Delivery/ReplayWindow.swift",
-        "order.append(Remembered(digest: digest, pair: pair, until: now + length))",
-        "order.append(Remembered(digest: digest, pair: pair, until: now + length / 10))",
+        "let end = Self.wholeMillisecond(now + length)",
+        "let end = Self.wholeMillisecond(now + length / 10)",
     ),
     (
         "the replay window forgets everything at once",
         "Sources/Node/Delivery/ReplayWindow.swift",
-        "while let first = order.first, first.until <= now { forgetOldest() }",
-        "while let first = order.first, first.until >= now { forgetOldest() }",
+        "while let first = remembered.first, first.until <= now { forgetOldest() }",
+        "while let first = remembered.first, first.until >= now { forgetOldest() }",
     ),
     (
         "a stored envelope is given up after two unknown fates",

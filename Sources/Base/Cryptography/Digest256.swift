@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A 256-bit digest. It is stored inline, so that comparing, hashing and copying it allocates nothing.
-public struct Digest256: Hashable, Sendable {
+public struct Digest256: Hashable, Sendable, BitwiseCopyable {
     var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
     /// The length of a digest in bytes.

@@ -81,7 +81,7 @@ package struct StoreFile {
             PRAGMA secure_delete = ON;
             PRAGMA journal_size_limit = 0;
             PRAGMA temp_store = MEMORY;
-            PRAGMA cache_size = -16384;
+            PRAGMA cache_size = -8192;
             """)
     }
 

@@ -3,7 +3,7 @@
 import CClock
 
 /// A point in time on the monotonic clock, in nanoseconds since an arbitrary time before the process started.
-package struct MonotonicTime: Comparable, Hashable, Sendable {
+package struct MonotonicTime: Comparable, Hashable, Sendable, BitwiseCopyable {
     /// Nanoseconds since the clock's epoch.
     package let nanoseconds: UInt64
 

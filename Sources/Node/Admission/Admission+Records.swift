@@ -28,15 +28,20 @@ extension Admission {
         var record = record
         if !record.isUnsaved, record.isPersistent || tokens[record.token]?.isPersistent == true {
             record.isUnsaved = true
-            unsaved.append(record.token)
+            list(record.token)
         }
         if let gone = tokens.insert(record) { forget(gone) }
+    }
+
+    /// Lists a token whose record is unsaved.
+    mutating func list(_ token: UInt64) {
+        if unsaved.count < maximumListed { unsaved.append(token) } else { hasUnlisted = true }
     }
 
     mutating func forget(_ record: TokenRecord) {
         // Bounds the list even while the store fails. The store then keeps some rows too long, and ``restore(_:on:)``
         // drops those that have expired.
-        if record.isPersistent || record.isUnsaved, forgotten.count < settings.deviceTokens {
+        if record.isPersistent || record.isUnsaved, forgotten.count < min(maximumListed, settings.deviceTokens) {
             forgotten.append(record.token)
         }
     }

@@ -19,9 +19,16 @@ extension Admission {
         forgotten.sort { Int64(bitPattern: $0) < Int64(bitPattern: $1) }
     }
 
+    /// The number of changes that the store does not have yet, as far as they are listed.
+    package var unsavedCount: Int { unsaved.count + forgotten.count }
+
     /// Takes the changes that the store does not have yet; `nil` if there are none.
     /// - Parameter limit: the maximum number of records, and of deletions. The next call returns the rest.
     package mutating func takeChanges(atMost limit: Int) -> Changes? {
+        if unsaved.isEmpty, hasUnlisted {
+            unsaved = tokens.unsaved(atMost: maximumListed)
+            hasUnlisted = unsaved.count == maximumListed
+        }
         guard !unsaved.isEmpty || !forgotten.isEmpty else { return nil }
         var records: [TokenRecord] = []
         let now = unsaved.suffix(limit)
@@ -43,13 +50,17 @@ extension Admission {
     /// Queues changes again that the store failed to write.
     package mutating func requeue(_ changes: Changes) {
         for saved in changes.records {
+            var isChanged = false
             tokens.update(saved.token) { record in
                 guard !record.isUnsaved else { return }
                 record.isUnsaved = true
-                unsaved.append(saved.token)
+                isChanged = true
             }
+            if isChanged { list(saved.token) }
         }
-        for token in changes.forgotten where forgotten.count < settings.deviceTokens { forgotten.append(token) }
+        for token in changes.forgotten where forgotten.count < min(maximumListed, settings.deviceTokens) {
+            forgotten.append(token)
+        }
     }
 
     /// Restores a stored record when the node starts.
@@ -99,8 +110,8 @@ extension Admission {
         let tokens = known.proven + known.unproven + known.dead
         return [
             ("device tokens", tokens, settings.deviceTokens), ("circuits", circuits.count, settings.circuits),
-            ("unsaved device tokens", unsaved.count, settings.deviceTokens),
-            ("forgotten device tokens", forgotten.count, settings.deviceTokens),
+            ("unsaved device tokens", unsaved.count, maximumListed),
+            ("forgotten device tokens", forgotten.count, min(maximumListed, settings.deviceTokens)),
             ("spent proofs", spentProofs.count, 2 * SpentProofs.capacity),
             ("bad device tokens", badTokens.count, BadTokens.capacity),
         ]

@@ -72,10 +72,14 @@ package struct Admission: ~Copyable {
     var unprovenEffort: EffortControl
     /// Device tokens that a push service has refused.
     var badTokens = BadTokens()
-    /// Device tokens whose record differs from the stored one.
+    /// Device tokens whose record differs from the stored one, up to ``maximumListed``.
     var unsaved: [UInt64] = []
-    /// Device tokens whose record was removed, to be deleted from the store.
+    /// Whether there are more than that.
+    var hasUnlisted = false
+    /// Device tokens whose record was removed, to be deleted from the store, up to ``maximumListed``.
     var forgotten: [UInt64] = []
+    /// How many changes are listed: more than a node makes while the store saves those of a second. A variable for tests.
+    var maximumListed = 1 << 17
 
     /// Starts with no known device tokens.
     /// - Parameters:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import DequeModule
 import TNP
+import Tables
 import Time
 
 /// The known circuits, each with its rate limit and its abuse account. The table is bounded: it forgets a circuit
@@ -14,9 +14,9 @@ struct Circuits {
         var abuseAccount = Allowance()
         /// The node refuses the circuit's submissions until this time.
         var blockedUntil = MonotonicTime(nanoseconds: 0)
-        var connections = 0
+        var connections: Int32 = 0
         /// The number of unproven device tokens in flight. Each may turn out to be bad.
-        var unproven = 0
+        var unproven: Int32 = 0
         /// Whether the circuit has an entry in ``Circuits/idle``.
         var isInIdleList = false
 
@@ -26,38 +26,48 @@ struct Circuits {
         }
     }
 
-    private var circuits: [CircuitID: Circuit] = [:]
+    private var circuits = FlatTable<Circuit>(empty: Circuit())
     /// Circuits that lost their last connection, each listed once, with the time of the entry. Some may have
     /// reconnected.
-    private var idle: Deque<(circuit: CircuitID, since: MonotonicTime)> = []
-    private static let retention = Duration.seconds(60)
+    private var idle = ChunkedQueue<Idle>()
 
-    /// The maximum size in bytes for `capacity` circuits. A dictionary has a power of two slots, uses up to 3/4 of
-    /// them, and exists twice while it grows. An entry of ``idle`` takes two words; 32 bytes leave room for its growth.
-    static func maximumBytes(capacity: Int) -> Int {
-        var places = 1
-        while places * 3 / 4 < capacity { places *= 2 }
-        return places * (MemoryLayout<CircuitID>.stride + MemoryLayout<Circuit>.stride) * 3 / 2 + capacity * 32
+    private struct Idle {
+        let circuit: CircuitID
+        let since: MonotonicTime
     }
 
-    var count: Int { circuits.count }
+    private static let retention = Duration.seconds(60)
 
-    subscript(circuit: CircuitID) -> Circuit? { circuits[circuit] }
+    /// The maximum size in bytes for `capacity` circuits.
+    static func maximumBytes(capacity: Int) -> Int {
+        FlatTable<Circuit>.maximumBytes(entries: capacity) + capacity * MemoryLayout<Idle>.stride
+    }
+
+    /// The key of a circuit; another one for each. Nobody can choose these numbers: tor counts circuits, and the node its
+    /// connections.
+    private static func key(of circuit: CircuitID) -> UInt64 { circuit.rawValue &* 0x9E37_79B9_7F4A_7C15 }
+
+    var count: Int { circuits.count }
+    /// The number of entries in the list of circuits without a connection.
+    var idleCount: Int { idle.count }
+
+    subscript(circuit: CircuitID) -> Circuit? { circuits[Self.key(of: circuit)] }
 
     /// Changes the state of a circuit; does nothing and returns `nil` if the circuit is unknown.
+    @discardableResult
     mutating func update<Result>(_ circuit: CircuitID, _ change: (inout Circuit) -> Result) -> Result? {
-        guard let index = circuits.index(forKey: circuit) else { return nil }
-        return change(&circuits.values[index])
+        circuits.update(Self.key(of: circuit), change)
     }
 
     /// Adds a connection of the circuit.
     /// - Returns: `false` if there is no room for another circuit.
     mutating func connected(_ circuit: CircuitID, capacity: Int, now: MonotonicTime) -> Bool {
-        if circuits[circuit] == nil {
+        if self[circuit] == nil {
             while circuits.count >= capacity, let oldest = idle.popFirst() { forget(oldest.circuit) }
             guard circuits.count < capacity else { return false }
+            circuits.set(Self.key(of: circuit), to: Circuit())
         }
-        circuits[circuit, default: Circuit()].connections += 1
+        update(circuit) { $0.connections += 1 }
         return true
     }
 
@@ -69,16 +79,16 @@ struct Circuits {
             known.isInIdleList = true
             return true
         }
-        if isNewlyIdle == true { idle.append((circuit, now)) }
+        if isNewlyIdle == true { idle.append(Idle(circuit: circuit, since: now)) }
     }
 
     /// Forgets circuits that have had no connection for 60 s, except those to which this would give an advantage (see
     /// ``Circuit/isForgettable(at:)``). Checks each circuit no more than once per 60 s.
     mutating func purge(now: MonotonicTime) {
         while let oldest = idle.first, now - oldest.since >= Self.retention {
-            idle.removeFirst()
-            if let known = circuits[oldest.circuit], known.connections == 0, !known.isForgettable(at: now) {
-                idle.append((oldest.circuit, now))
+            _ = idle.popFirst()
+            if let known = self[oldest.circuit], known.connections == 0, !known.isForgettable(at: now) {
+                idle.append(Idle(circuit: oldest.circuit, since: now))
             } else {
                 forget(oldest.circuit)
             }
@@ -87,8 +97,8 @@ struct Circuits {
 
     /// Forgets a circuit whose entry was removed from ``idle``, unless it has reconnected.
     private mutating func forget(_ circuit: CircuitID) {
-        if circuits[circuit]?.connections == 0 {
-            circuits[circuit] = nil
+        if self[circuit]?.connections == 0 {
+            circuits.remove(Self.key(of: circuit))
         } else {
             update(circuit) { $0.isInIdleList = false }
         }

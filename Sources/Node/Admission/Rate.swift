@@ -30,7 +30,7 @@ package struct Rate: Sendable, Equatable {
 
 /// A token bucket for a ``Rate`` (GCRA, ITU-T I.371 annex A), stored as one word: the time at which the bucket is full
 /// again. If the clock goes back or the rate becomes smaller, the bucket is empty at worst.
-package struct Allowance: Sendable, Equatable {
+package struct Allowance: Sendable, Equatable, BitwiseCopyable {
     /// The time at which the bucket is full again, in nanoseconds of the monotonic clock.
     var fullAt: UInt64
 

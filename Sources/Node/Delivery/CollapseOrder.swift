@@ -5,7 +5,7 @@ import TNP
 /// Remembers, for each device and collapse id, the newest notification that a provider has accepted, so that an older
 /// one that waits for another attempt cannot replace it on the phone. Bounded.
 struct CollapseOrder {
-    private var newest: RecentTable<UInt64>
+    private var newest: RecentTable
 
     /// - Parameter capacity: the maximum number of collapse ids remembered at a time.
     init(capacity: Int) { newest = RecentTable(capacity: capacity) }

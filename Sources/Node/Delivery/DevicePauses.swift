@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Tables
 import Time
 
 /// The device tokens for which a provider asked the node to pause; other tokens are not affected. After a pause, the node
@@ -10,22 +11,24 @@ import Time
 struct DevicePauses {
     private struct Pause {
         var until: MonotonicTime
-        var backoff = Backoff(base: .seconds(10), cap: .seconds(600))
-        /// How many attempts may begin in a batch, and how many more may in the present one.
-        var size = 1
-        var left = 0
         var batchEnd = MonotonicTime(nanoseconds: 0)
+        /// The pauses so far.
+        var failures: UInt16 = 0
+        /// How many attempts may begin in a batch, and how many more may in the present one.
+        var size: UInt8 = 1
+        var left: UInt8 = 0
         /// Whether an attempt of the present batch was accepted.
         var isAccepted = false
     }
 
+    private static let backoff = Backoff(base: .seconds(10), cap: .seconds(600))
     /// The time between two batches after a pause.
     private static let batchTime = Duration.seconds(1)
     /// The size of a batch after which the device counts as working again.
-    private static let maximumBatch = 32
+    private static let maximumBatch: UInt8 = 32
 
     private let capacity: Int
-    private var pauses: [TableKey: Pause] = [:]
+    private var pauses = FlatTable<Pause>(empty: Pause(until: MonotonicTime(nanoseconds: 0)))
     private var nextSweep = MonotonicTime(nanoseconds: 0)
 
     init(capacity: Int) { self.capacity = capacity }
@@ -35,14 +38,14 @@ struct DevicePauses {
 
     /// The time left of the token's pause; `nil` if it is not paused.
     func remaining(_ token: TableKey, now: MonotonicTime) -> Duration? {
-        guard !pauses.isEmpty, let pause = pauses[token], pause.until > now else { return nil }
+        guard pauses.count > 0, let pause = pauses[token.bits], pause.until > now else { return nil }
         return pause.until - now
     }
 
     /// Decides whether an attempt may begin.
     /// - Returns: `nil` if it may, else how long it has to wait.
     mutating func admit(_ token: TableKey, now: MonotonicTime) -> Duration? {
-        guard !pauses.isEmpty, var pause = pauses[token] else { return nil }
+        guard pauses.count > 0, var pause = pauses[token.bits] else { return nil }
         guard pause.until <= now else { return pause.until - now }
         if pause.batchEnd <= now {
             pause.batchEnd = now + Self.batchTime
@@ -51,38 +54,42 @@ struct DevicePauses {
         }
         guard pause.left > 0 else { return pause.batchEnd - now }
         pause.left -= 1
-        pauses[token] = pause
+        pauses.set(token.bits, to: pause)
         return nil
     }
 
     /// Pauses the token for at least `seconds`; each further pause is longer.
     mutating func pause(_ token: TableKey, seconds: UInt32, now: MonotonicTime, random: Double) {
-        if pauses.count >= capacity, pauses[token] == nil { makeRoom(now) }
-        var pause = pauses[token] ?? Pause(until: now)
+        if pauses.count >= capacity, pauses[token.bits] == nil { makeRoom(now) }
+        var pause = pauses[token.bits] ?? Pause(until: now)
         // An answer to an attempt that was in flight when the pause began extends it only by its own retry-after.
-        let own = pause.until > now ? .zero : pause.backoff.next(random: random)
+        var own = Duration.zero
+        if pause.until <= now {
+            own = Self.backoff.ceiling(afterFailures: Int(pause.failures)) * random
+            pause.failures = min(pause.failures + 1, 1000)
+        }
         pause.until = max(pause.until, now + max(.seconds(Int64(seconds)), own))
         pause.size = 1
         pause.batchEnd = pause.until
-        pauses[token] = pause
+        pauses.set(token.bits, to: pause)
     }
 
     /// Records that the provider accepted a notification for this token: ends the pause, and lets more attempts begin.
     mutating func accepted(_ token: TableKey, now: MonotonicTime) {
-        guard !pauses.isEmpty, var pause = pauses[token] else { return }
+        guard pauses.count > 0, var pause = pauses[token.bits] else { return }
         // An attempt that was in flight when the pause began.
         guard pause.until <= now, !pause.isAccepted else { return }
         pause.isAccepted = true
         pause.size *= 2
-        pauses[token] = pause.size > Self.maximumBatch ? nil : pause
+        if pause.size > Self.maximumBatch { pauses.remove(token.bits) } else { pauses.set(token.bits, to: pause) }
     }
 
     private mutating func makeRoom(_ now: MonotonicTime) {
         // One scan a second is enough.
         if now >= nextSweep {
-            pauses = pauses.filter { $0.value.until > now }
+            pauses.removeAll { $0.until <= now }
             nextSweep = now + .seconds(1)
         }
-        if pauses.count >= capacity, let victim = pauses.keys.first { pauses[victim] = nil }
+        if pauses.count >= capacity, let victim = pauses.anyKey { pauses.remove(victim) }
     }
 }

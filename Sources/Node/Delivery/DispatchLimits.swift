@@ -5,7 +5,7 @@ import Providers
 /// The bounds of a ``Dispatch``.
 package struct DispatchLimits: Sendable, Equatable {
     /// Maximum number of envelopes in memory without an outcome.
-    package var totalInFlight = 10_000
+    package var totalInFlight = 4000
     /// How often and for how long the node retries.
     package var retry = RetryPolicy()
     /// Seconds for which a final outcome is repeated to a resend (PROTOCOL §3).

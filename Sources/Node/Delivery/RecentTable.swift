@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A bounded table that forgets old entries. When its younger half is full, that replaces the older half, so that recent
-/// entries stay.
-struct RecentTable<Value> {
+import Tables
+
+/// A bounded table of numbers that forgets old entries. When its younger half is full, that replaces the older half, so that
+/// recent entries stay.
+struct RecentTable {
     private let half: Int
-    private var young: [TableKey: Value] = [:]
-    private var old: [TableKey: Value] = [:]
+    private var young = FlatTable<UInt64>(empty: 0)
+    private var old = FlatTable<UInt64>(empty: 0)
 
     /// - Parameter capacity: the maximum number of entries at a time.
     init(capacity: Int) { half = max(1, capacity / 2) }
@@ -13,13 +15,13 @@ struct RecentTable<Value> {
     /// The number of entries, with those that are in both halves counted twice.
     var count: Int { young.count + old.count }
 
-    subscript(key: TableKey) -> Value? { young[key] ?? old[key] }
+    subscript(key: TableKey) -> UInt64? { young[key.bits] ?? old[key.bits] }
 
-    mutating func set(_ key: TableKey, to value: Value) {
-        if young.count >= half, young[key] == nil {
+    mutating func set(_ key: TableKey, to value: UInt64) {
+        if young.count >= half, young[key.bits] == nil {
             old = young
-            young = [:]
+            young = FlatTable(empty: 0)
         }
-        young[key] = value
+        young.set(key.bits, to: value)
     }
 }

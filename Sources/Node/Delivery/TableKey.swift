@@ -24,6 +24,9 @@ struct TableKey: Hashable {
         hash = hasher.finalize()
     }
 
+    /// The hash as the key of a ``FlatTable``.
+    var bits: UInt64 { UInt64(bitPattern: Int64(hash)) }
+
     /// The hash for dictionaries: a keyed hash needs no further mixing.
     func _rawHashValue(seed: Int) -> Int { hash ^ seed }
 }

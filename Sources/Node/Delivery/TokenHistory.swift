@@ -7,14 +7,34 @@ import TNP
 struct TokenHistory {
     /// What is known of one token.
     struct Record: Equatable {
+        // One number: from the most significant bit, 48 bits of `accepted`, 8 of the environment, 1 of `isRefused`.
+        private static let (acceptedShift, environmentShift): (UInt64, UInt64) = (16, 8)
+        private static let environments: [Magic?] = [nil] + Magic.allCases
+
         /// The Apple environment that knows the token; `nil` if it is that of the sender's magic or is not known.
         var environment: Magic?
         /// Unix time in milliseconds of the last acceptance; 0 if there was none.
         var accepted: UInt64 = 0
         var isRefused = false
+
+        init(environment: Magic? = nil, accepted: UInt64 = 0, isRefused: Bool = false) {
+            (self.environment, self.accepted, self.isRefused) = (environment, accepted, isRefused)
+        }
+
+        init(packed: UInt64) {
+            accepted = packed >> Self.acceptedShift
+            environment = Self.environments[Int(packed >> Self.environmentShift & 0xFF)]
+            isRefused = packed & 1 == 1
+        }
+
+        var packed: UInt64 {
+            min(accepted, UInt64.max >> Self.acceptedShift) << Self.acceptedShift
+                | UInt64(Self.environments.firstIndex(of: environment) ?? 0) << Self.environmentShift
+                | (isRefused ? 1 : 0)
+        }
     }
 
-    private var records: RecentTable<Record>
+    private var records: RecentTable
 
     /// - Parameter capacity: the maximum number of tokens remembered at a time.
     init(capacity: Int) { records = RecentTable(capacity: capacity) }
@@ -22,11 +42,11 @@ struct TokenHistory {
     /// The number of tokens remembered.
     var count: Int { records.count }
 
-    subscript(token: TableKey) -> Record { records[token] ?? Record() }
+    subscript(token: TableKey) -> Record { records[token].map(Record.init(packed:)) ?? Record() }
 
     /// Records that a provider accepted a notification for the token.
     mutating func accepted(_ token: TableKey, by home: Magic?, at milliseconds: UInt64) {
-        records.set(token, to: Record(environment: home, accepted: milliseconds, isRefused: false))
+        records.set(token, to: Record(environment: home, accepted: milliseconds).packed)
     }
 
     /// Records that the provider refused the token.
@@ -36,7 +56,7 @@ struct TokenHistory {
         guard !record.isRefused else { return false }
         record.isRefused = true
         record.environment = nil
-        records.set(token, to: record)
+        records.set(token, to: record.packed)
         return true
     }
 
@@ -46,7 +66,7 @@ struct TokenHistory {
         var record = self[token]
         guard record.accepted > since else { return false }
         record.accepted = 0
-        records.set(token, to: record)
+        records.set(token, to: record.packed)
         return true
     }
 }

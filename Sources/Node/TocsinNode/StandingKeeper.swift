@@ -11,13 +11,22 @@ import Time
 final class StandingKeeper {
     /// Maximum records in one transaction. More than a node learns in a second, so that what is not saved stays bounded; a
     /// transaction copies them, and each page of the store that it changes, to the write-ahead log.
-    private static let maximumRecordsPerTransaction = 100_000
+    private static let maximumRecordsPerTransaction = 150_000
     /// Days by which the clock may be ahead of the last use of any device token, e.g. after the node was off.
     private static let maximumIdleDays: Int64 = 30
+
+    /// Up to so many changes are saved after a second. More are a burst of new phones, and take part in a larger
+    /// transaction: one that writes many neighbours costs a fraction for each.
+    private static let usualChanges = 5000
+    /// So many are saved after a second, too: before the list is full.
+    private static let manyChanges = 50_000
+    /// After so many seconds all are saved.
+    private static let maximumSeconds = 10
 
     private let store: StandingStore
     private let log: EventLog
     private var isSaving = false
+    private var secondsSinceSave = 0
 
     /// - Parameter secret: the key of the cluster, under which all its nodes hash device tokens; `nil` for a node that
     ///   belongs to none.
@@ -68,10 +77,18 @@ final class StandingKeeper {
         log.clockMayBeAhead(idleDays: idleDays)
     }
 
-    /// Saves the next changes, unless a save is in progress.
+    /// Whether changes are saved now.
+    /// - Parameter seconds: since the last time.
+    static func isTimeToSave(_ changes: Int, after seconds: Int) -> Bool {
+        changes <= usualChanges || changes >= manyChanges || seconds >= maximumSeconds
+    }
+
+    /// Saves the next changes, unless a save is in progress or it is better to wait for more. Call this once a second.
     func saveChanges(of shared: IntakeState, isolation: isolated (any Actor)? = #isolation) async {
-        guard !isSaving else { return }
+        secondsSinceSave += 1
+        guard !isSaving, Self.isTimeToSave(shared.admission.unsavedCount, after: secondsSinceSave) else { return }
         isSaving = true
+        secondsSinceSave = 0
         _ = await saveNext(of: shared)
         isSaving = false
     }

@@ -2,7 +2,7 @@
 
 /// The origin of a submission as far as the node can tell: tor's circuit if tor passes it on, otherwise the connection.
 /// Limits apply per origin. It is not an identity, because a sender can obtain a new one at any time.
-public struct CircuitID: Hashable, Sendable {
+public struct CircuitID: Hashable, Sendable, BitwiseCopyable {
     /// A number that is distinct for each origin, used as a key in tables and queues.
     public let rawValue: UInt64
 

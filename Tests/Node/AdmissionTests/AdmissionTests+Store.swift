@@ -52,6 +52,21 @@ extension AdmissionTests {
         #expect(harness.takeChanges() == nil)
     }
 
+    @Test func `changes beyond the list are found in the table`() throws {
+        let harness = makeHarness()
+        harness.admission.maximumListed = 5
+        for device in 1...23 { try harness.send(to: device, .delivered()) }
+        let pending = harness.admission.tables.first { $0.name == "unsaved device tokens" }
+        #expect(pending?.entries == 5)
+        var tokens: Set<UInt64> = []
+        while let changes = harness.takeChanges(atMost: 3) {
+            if tokens.isEmpty { harness.admission.requeue(changes) }
+            for record in changes.records { tokens.insert(record.token) }
+        }
+        #expect(tokens.count == 23)
+        #expect(harness.takeChanges() == nil)
+    }
+
     @Test func `at the end, one transaction after another writes neighbours of the store`() throws {
         let harness = makeHarness()
         for device in 1...60 { try harness.send(to: device, .delivered()) }

@@ -152,7 +152,7 @@ import Tor
         #expect(!configuration.listen.circuitIDs)
         #expect(configuration.limits.connections == 10_000)
         #expect(configuration.limits.inFlight == 64)
-        #expect(configuration.limits.totalInFlight == 10_000)
+        #expect(configuration.limits.totalInFlight == 4000)
         #expect(configuration.limits.maximumFrame == 8192)
         #expect(configuration.limits.handshakeTimeout == 30)
         #expect(configuration.limits.idleTimeout == 600)
@@ -270,7 +270,7 @@ import Tor
     @Test func `an absent key for delivery has its default`() throws {
         let configuration = try Configuration(text: minimal, file: file)
         let dispatch = configuration.dispatchLimits
-        #expect(dispatch.totalInFlight == 10_000)
+        #expect(dispatch.totalInFlight == 4000)
         #expect(dispatch.retry.attempts == 5)
         #expect(dispatch.retry.patience == .seconds(20))
         #expect(dispatch.replaySeconds == 600)

@@ -26,9 +26,12 @@ struct ComparedNode {
     ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
     ///   - engine: what the node shares with other nodes of a cluster; `nil` for a node on its own.
     ///   - hasSpool: whether the node may store what waits.
+    ///   - hasDefaultBounds: whether its tables have their default sizes, and a replay window of a minute, of which
+    ///     `envelopes` is not a bound then.
     init(
         _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, isForTor: Bool = false,
-        upstream: LocalServer? = nil, engine: RedisServer? = nil, hasSpool: Bool = false
+        upstream: LocalServer? = nil, engine: RedisServer? = nil, hasSpool: Bool = false,
+        hasDefaultBounds: Bool = false
     ) throws {
         let (port, httpPort) = (LocalPort.free(), LocalPort.free())
         let directory = servers.directory
@@ -45,6 +48,15 @@ struct ComparedNode {
             _ = try KeyFile.readOrCreate("\(directory)/cluster.key")
             return "[cluster]\nnodes = 3\nredis = \"\(engine.endpoint)\"\nkey_file = \"cluster.key\""
         }
+        let bounds =
+            hasDefaultBounds
+            ? "replay_window = 60"
+            : """
+            in_flight = 1000
+            total_in_flight = 100000
+            replay_entries = \(envelopes)
+            device_tokens = \(envelopes)
+            """
         let configuration = """
             [node]
             state = "\(name)"
@@ -56,10 +68,7 @@ struct ComparedNode {
             [tor]
             managed = false
             \(SimulatedConfiguration.unlimitedRates)
-            in_flight = 1000
-            total_in_flight = 100000
-            replay_entries = \(envelopes)
-            device_tokens = \(envelopes)
+            \(bounds)
             [[app]]
             name = "bench"
             \(upstream.map { "[app.upstream]\nnode = \"\($0.address)\"\ndirect = true" } ?? credential)

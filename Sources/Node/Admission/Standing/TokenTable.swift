@@ -178,6 +178,19 @@ final class TokenTable {
         count -= 1
     }
 
+    /// Tokens whose record is unsaved, `limit` of them at most. Reads the whole table.
+    func unsaved(atMost limit: Int) -> [UInt64] {
+        var found: [UInt64] = []
+        for shard in counts.indices where counts[shard] > 0 {
+            for record in slots[shard * slotsPerShard..<(shard + 1) * slotsPerShard]
+            where record.token != 0 && record.isUnsaved {
+                guard found.count < limit else { return found }
+                found.append(record.token)
+            }
+        }
+        return found
+    }
+
     private func leastWorth(in shard: Int) -> TokenRecord? {
         var least: TokenRecord?
         var seen = 0

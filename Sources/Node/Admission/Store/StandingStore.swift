@@ -69,11 +69,14 @@ package final class StandingStore: Sendable {
                     for token in gone {
                         try connection.run("DELETE FROM standing WHERE token = ?", [token])
                     }
+                    var values: [Int64] = []
                     var rest = ordered[...]
                     while !rest.isEmpty {
                         let isFull = rest.count >= Self.rowsPerStatement
                         let batch = rest.prefix(isFull ? Self.rowsPerStatement : 1)
-                        try connection.run(isFull ? Self.upsertMany : Self.upsertOne, batch.flatMap(\.columns))
+                        values.removeAll(keepingCapacity: true)
+                        for record in batch { record.appendColumns(to: &values) }
+                        try connection.run(isFull ? Self.upsertMany : Self.upsertOne, values)
                         rest = rest.dropFirst(batch.count)
                     }
                 }
@@ -111,12 +114,13 @@ package final class StandingStore: Sendable {
 }
 
 extension TokenRecord {
-    /// The values of the columns, in the order of the statement; the store keeps a hash's bits as a signed integer.
-    fileprivate var columns: [Int64] {
-        [
-            Int64(bitPattern: token), Int64(standing.rawValue), Int64(bitPattern: since), Int64(day),
-            Int64(bitPattern: binding),
-        ]
+    /// Appends the values of the columns, in the order of the statement; the store keeps a hash's bits as a signed integer.
+    fileprivate func appendColumns(to values: inout [Int64]) {
+        values.append(Int64(bitPattern: token))
+        values.append(Int64(standing.rawValue))
+        values.append(Int64(bitPattern: since))
+        values.append(Int64(day))
+        values.append(Int64(bitPattern: binding))
     }
 
     /// Converts a row of the table. The table's CHECK constraints ensure that nothing is truncated.

@@ -60,7 +60,7 @@ extension Configuration {
             inFlight = table.integer(
                 "in_flight", in: 1...10_000, default: 64, "Maximum submissions without a result on one connection")
             totalInFlight = table.integer(
-                "total_in_flight", in: 1...1_000_000, default: 10_000,
+                "total_in_flight", in: 1...1_000_000, default: 4000,
                 "Maximum envelopes in memory without an outcome; a single app on a single platform gets at most half")
             maximumFrame = table.integer(
                 "max_frame", in: 4096...65_536, default: Frame.defaultMaximumLength,

@@ -63,7 +63,7 @@ help:
 	@echo "make flood        honest senders beside hostile circuits"
 	@echo "make flood-long   the same for ten minutes, with 2,000 circuits"
 	@echo "make fuzz         what strangers send, under libFuzzer: FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
-	@echo "make fuzz-kept    what the fuzzers have kept, once each, as CI does"
+	@echo "make fuzz-kept    what the fuzzers have kept, once each, by the fuzzer itself"
 	@echo "make fuzz-fast    four times as many inputs, without AddressSanitizer; adds what it finds to the kept inputs"
 	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
 	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"

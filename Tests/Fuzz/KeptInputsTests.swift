@@ -4,7 +4,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What the fuzzers have kept, in every `make test`. `make fuzz-kept` does the same under AddressSanitizer.
+/// What the fuzzers have kept, in every `make test`, and under both sanitizers in `make test-quick-sanitized`. `make fuzz-kept`
+/// does the same with the fuzzer's own program.
 @Suite(.tags(.sockets)) struct KeptInputsTests {
     /// In a process of its own: the simulated peer replaces the process's clock and executors.
     @Test func `a target returns from every kept input, and its checks hold`() async {

@@ -38,6 +38,24 @@ public enum Ed25519 {
         }
     }
 
+    /// Signs one message with the key of a seed that is not needed again. Locked memory for one signature would cost more
+    /// than the signature, so the key and the seed are overwritten at once instead.
+    /// - Returns: `nil` if the seed is not 32 bytes long.
+    package static func sign(
+        _ message: [UInt8], consuming seed: inout [UInt8]
+    ) -> (publicKey: [UInt8], signature: [UInt8])? {
+        Sodium.initialised
+        guard seed.count == Int(crypto_sign_SEEDBYTES) else { return nil }
+        var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))
+        var signature = [UInt8](repeating: 0, count: signatureLength)
+        var secretKey = [UInt8](repeating: 0, count: Int(crypto_sign_SECRETKEYBYTES))
+        crypto_sign_seed_keypair(&publicKey, &secretKey, seed)
+        crypto_sign_detached(&signature, nil, message, UInt64(message.count), secretKey)
+        sodium_memzero(&secretKey, secretKey.count)
+        sodium_memzero(&seed, seed.count)
+        return (publicKey, signature)
+    }
+
     /// Whether `signature` is a valid signature of `message` by the owner of `publicKey`; `false` if a length is wrong.
     package static func isValid(signature: [UInt8], of message: [UInt8], publicKey: [UInt8]) -> Bool {
         Sodium.initialised

@@ -22,13 +22,14 @@ package struct LRUTable<Key: Hashable, Value> {
     package var values: [Value] { entries.values.map(\.value) }
 
     /// Looks a key up, and makes room for it if it is new.
-    /// - Parameter isIdle: whether an entry may be evicted.
-    package mutating func slot(for key: Key, isIdle: (Value) -> Bool) -> Slot {
+    /// - Parameter isIdle: whether an entry may be evicted; `nil` if none may.
+    package mutating func slot(for key: Key, isIdle: ((Value) -> Bool)?) -> Slot {
         if let value = entries[key]?.value {
             insert(value, for: key)
             return .known(value)
         }
         guard entries.count >= maximum else { return .new(evicted: nil) }
+        guard let isIdle else { return .full }
         let idle = entries.filter { isIdle($0.value.value) }.min { $0.value.lastUse < $1.value.lastUse }
         guard let idle else { return .full }
         entries[idle.key] = nil

@@ -17,7 +17,10 @@ package struct PhoneCircuits<Circuit: AnyObject> {
     /// The largest number of circuits.
     package static var maximum: Int { 64 }
 
-    private var circuits = LRUTable<[UInt8], Circuit>(maximum: Self.maximum)
+    /// By a hash of the phone: two phones with the same one share a circuit.
+    private var circuits = LRUTable<Int, Circuit>(maximum: Self.maximum)
+    /// All circuits, in an order that stays until one is added or removed.
+    private var shared: [Circuit] = []
 
     package init() {}
 
@@ -25,22 +28,35 @@ package struct PhoneCircuits<Circuit: AnyObject> {
     package var all: [Circuit] { circuits.values }
 
     /// The circuit of a phone.
-    /// - Parameter isIdle: whether a circuit has no submissions, and may end for another phone's.
-    package mutating func circuit(for phone: [UInt8], isIdle: (Circuit) -> Bool) -> Choice {
-        switch circuits.slot(for: phone, isIdle: isIdle) {
+    /// - Parameter isIdle: whether a circuit has no submissions, and may end for another phone's; `nil` if none may.
+    package mutating func circuit(for phone: [UInt8], isIdle: ((Circuit) -> Bool)?) -> Choice {
+        let key = Self.key(of: phone)
+        switch circuits.slot(for: key, isIdle: isIdle) {
         case .known(let circuit): return .known(circuit)
         case .new(let idle): return .new(inPlaceOf: idle)
         case .full:
-            let shared = circuits.values
-            return .known(shared[Int(clamping: phone.hashValue.magnitude % UInt(clamping: shared.count))])
+            if shared.isEmpty { shared = circuits.values }
+            return .known(shared[Int(clamping: key.magnitude % UInt(clamping: shared.count))])
         }
     }
 
+    private static func key(of phone: [UInt8]) -> Int {
+        var hasher = Hasher()
+        phone.withUnsafeBytes { hasher.combine(bytes: $0) }
+        return hasher.finalize()
+    }
+
     /// Adds the new circuit of a phone.
-    package mutating func insert(_ circuit: Circuit, for phone: [UInt8]) { circuits.insert(circuit, for: phone) }
+    package mutating func insert(_ circuit: Circuit, for phone: [UInt8]) {
+        circuits.insert(circuit, for: Self.key(of: phone))
+        shared = []
+    }
 
     /// Removes the circuit of a phone.
-    package mutating func remove(_ phone: [UInt8]) { circuits.remove(phone) }
+    package mutating func remove(_ phone: [UInt8]) {
+        circuits.remove(Self.key(of: phone))
+        shared = []
+    }
 }
 
 extension Proxy {

@@ -94,6 +94,13 @@ extension SenderSignature {
         self.init(key: key.publicKey[...], signature: key.sign(Self.message(digest))[...], succession: nil)
     }
 
+    /// Signs the digest of an envelope with the sender key of a seed, and overwrites the seed; `nil` if that is not 32 bytes
+    /// long.
+    package init?(of digest: Digest256, consuming seed: inout [UInt8]) {
+        guard let (key, signature) = Ed25519.sign(Self.message(digest), consuming: &seed) else { return nil }
+        self.init(key: key[...], signature: signature[...], succession: nil)
+    }
+
     /// Signs an envelope.
     /// - Parameters:
     ///   - key: the sender key of the phone's present pairing.

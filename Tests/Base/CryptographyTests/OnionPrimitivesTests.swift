@@ -9,6 +9,17 @@ import Testing
 @Suite(.tags(.computing)) struct OnionPrimitivesTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
+    @Test func `a signature with a seed that is used once is that of its key, and leaves no seed`() throws {
+        let message: [UInt8] = [1, 2, 3]
+        var seed = [UInt8](0..<32)
+        let key = try #require(Ed25519.PrivateKey(seed: seed))
+        let once = try #require(Ed25519.sign(message, consuming: &seed))
+        #expect(once.publicKey == key.publicKey && once.signature == key.sign(message))
+        #expect(seed == [UInt8](repeating: 0, count: 32))
+        var short: [UInt8] = [1]
+        #expect(Ed25519.sign(message, consuming: &short) == nil)
+    }
+
     @Test func `Base32 matches RFC 4648, without padding`() {
         let vectors = [
             ("", ""), ("f", "MY"), ("fo", "MZXQ"), ("foo", "MZXW6"), ("foob", "MZXW6YQ"), ("fooba", "MZXW6YTB"),

@@ -51,6 +51,20 @@ import Testing
         #expect(use(100, &circuits).0 === next.0)
     }
 
+    @Test func `where circuits stay, phones share them even if they are idle`() {
+        var circuits = PhoneCircuits<Circuit>()
+        for number in 1...PhoneCircuits<Circuit>.maximum { use(number, &circuits).0.isIdle = true }
+        for number in [100, 101, 100] {
+            guard case .known = circuits.circuit(for: phone(number), isIdle: nil) else {
+                return #expect(Bool(false), "an idle circuit ends")
+            }
+        }
+        // A phone that has one keeps it.
+        let own = use(3, &circuits).0
+        guard case .known(let again) = circuits.circuit(for: phone(3), isIdle: nil) else { return }
+        #expect(again === own)
+    }
+
     @Test func `a new circuit has the proxy's address, and a password nobody used before`() {
         let proxy = Proxy.socks5(.tcp(host: "127.0.0.1", port: 9050), nil)
         guard case .socks5(let endpoint, let one?) = proxy.withNewCircuit(isRequired: true),

@@ -14,9 +14,7 @@ package struct UpstreamKeys: Sendable {
 
     /// Signs the envelope with the key of its device token.
     package func sign(_ envelope: inout Envelope) {
-        let secret = secret.withBytes { $0.withUnsafeBytes { Array($0) } }
-        let seed = BLAKE2b.hash256(Array("tnp1-relay-seed".utf8) + envelope.phone.bytes, key: secret).bytes
-        guard let key = Ed25519.PrivateKey(seed: seed) else { preconditionFailure("a seed is 32 bytes") }
-        envelope.signature = SenderSignature(of: envelope.digest, by: key)
+        var seed = secret.keyedHash(of: Array("tnp1-relay-seed".utf8) + envelope.phone.bytes, count: 32)
+        envelope.signature = SenderSignature(of: envelope.digest, consuming: &seed)
     }
 }

@@ -10,9 +10,9 @@ import Time
 
 /// An upstream node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
 ///
-/// Each device token has its own connections and, unless the target is direct, its own tor circuit, up to
-/// ``maximumCircuits``: the upstream node cannot link these phones. Attempts end when
-/// no upstream node can be reached: Delivery decides when to try again.
+/// Each device token has its own connections and its own tor circuit, up to ``maximumCircuits``: the upstream node cannot
+/// link these phones. A direct target sees the address of this node anyway, so phones share that many connections, which
+/// stay open. Attempts end when no upstream node can be reached: Delivery decides when to try again.
 package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which `attempt` and the links' streams run on.
 
@@ -76,6 +76,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private let keys: UpstreamKeys
     package var upstreamKeys: UpstreamKeys? { keys }
     private let outgoing: UpstreamEnvelopeBuilder
+    private let isDirect: Bool
     private let loop: EventLoop
     private var linkFactory: NodeLinkFactory
     private var nodes: UpstreamNodes
@@ -99,6 +100,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     ) {
         self.keys = keys
         self.loop = loop
+        isDirect = target.socks == nil
         outgoing = UpstreamEnvelopeBuilder(app: target.app, format: target.format, keys: keys)
         linkFactory = NodeLinkFactory(
             target.nodes, through: target.socks.map { .socks5($0, nil) }, requiresCircuitIsolation: true, agent: "",
@@ -170,7 +172,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     // MARK: Circuits
 
     private func circuit(for phone: [UInt8]) -> Circuit {
-        switch circuits.circuit(for: phone, isIdle: { $0.attempts == 0 }) {
+        switch circuits.circuit(for: phone, isIdle: isDirect ? nil : { $0.attempts == 0 }) {
         case .known(let circuit): return circuit
         case .new(let idle):
             if let idle {

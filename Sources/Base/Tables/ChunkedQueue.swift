@@ -3,7 +3,8 @@
 /// A queue whose memory grows and shrinks by pieces, so that it is never copied. An element keeps its number as long as it
 /// is in the queue.
 public struct ChunkedQueue<Element: BitwiseCopyable> {
-    @inlinable static var chunkLength: Int { 1024 }
+    /// Somewhat less than a power of two: the allocator rounds up, and an array has a header.
+    @inlinable static var chunkLength: Int { 1000 }
 
     @usableFromInline var chunks: [ContiguousArray<Element>] = []
     /// The number of the first element of the first chunk.

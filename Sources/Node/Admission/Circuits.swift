@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import TNP
 import Tables
 import Time
@@ -43,20 +44,24 @@ struct Circuits {
         FlatTable<Circuit>.maximumBytes(entries: capacity) + capacity * MemoryLayout<Idle>.stride
     }
 
-    /// The key of a circuit; another one for each. Nobody can choose these numbers: tor counts circuits, and the node its
-    /// connections.
-    private static func key(of circuit: CircuitID) -> UInt64 { circuit.rawValue &* 0x9E37_79B9_7F4A_7C15 }
+    /// Makes of each circuit another key, which whoever can name circuits cannot choose.
+    private let factor: UInt64 = {
+        var random = SecureRandom.Generator()
+        return random.next() | 1
+    }()
+
+    private func key(of circuit: CircuitID) -> UInt64 { circuit.rawValue &* factor }
 
     var count: Int { circuits.count }
     /// The number of entries in the list of circuits without a connection.
     var idleCount: Int { idle.count }
 
-    subscript(circuit: CircuitID) -> Circuit? { circuits[Self.key(of: circuit)] }
+    subscript(circuit: CircuitID) -> Circuit? { circuits[key(of: circuit)] }
 
     /// Changes the state of a circuit; does nothing and returns `nil` if the circuit is unknown.
     @discardableResult
     mutating func update<Result>(_ circuit: CircuitID, _ change: (inout Circuit) -> Result) -> Result? {
-        circuits.update(Self.key(of: circuit), change)
+        circuits.update(key(of: circuit), change)
     }
 
     /// Adds a connection of the circuit.
@@ -65,7 +70,7 @@ struct Circuits {
         if self[circuit] == nil {
             while circuits.count >= capacity, let oldest = idle.popFirst() { forget(oldest.circuit) }
             guard circuits.count < capacity else { return false }
-            circuits.set(Self.key(of: circuit), to: Circuit())
+            circuits.set(key(of: circuit), to: Circuit())
         }
         update(circuit) { $0.connections += 1 }
         return true
@@ -98,7 +103,7 @@ struct Circuits {
     /// Forgets a circuit whose entry was removed from ``idle``, unless it has reconnected.
     private mutating func forget(_ circuit: CircuitID) {
         if self[circuit]?.connections == 0 {
-            circuits.remove(Self.key(of: circuit))
+            circuits.remove(key(of: circuit))
         } else {
             update(circuit) { $0.isInIdleList = false }
         }

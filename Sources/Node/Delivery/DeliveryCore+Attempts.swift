@@ -265,10 +265,9 @@ extension DeliveryCore {
         case .finish where learned.outcome.kind == .retry && isDraining: stop(pending, now)
         case .finish: finish(pending, learned.outcome, now)
         case .expire: finish(pending, .rejected(.ttlRanOut), now)
-        case .again(let delay) where parkIfLong(pending, delay, learned.outcome, now): break
+        case .again(let delay) where waitsInSpool(pending, delay, learned.outcome, now): break
         case .again(let delay) where delay > .zero && !isDraining:
             store(pending)
-            pending.progress.refusal = learned.outcome
             let until = now.monotonic + delay
             pending.phase = .paused(until: until)
             paused.insert(Pause(until: until, sequence: pending.content.sequence, envelope: pending))

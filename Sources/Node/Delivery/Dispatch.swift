@@ -134,8 +134,10 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         drain()
         for provider in retired + providers.compactMap(\.self) { provider.close() }
         // Senders get the outcomes of failed attempts in the next turns of this loop, and those of stores after the
-        // next commit. The wait is bounded, because a disk may hang.
-        for _ in 0..<Self.closingTurns where core.inFlight > 0 { await loop.sleep(for: .milliseconds(1)) }
+        // next commit; rows that were written in vain are removed after it. The wait is bounded, because a disk may hang.
+        for _ in 0..<Self.closingTurns where core.inFlight > 0 || core.schedule.plansAndWrites > 0 {
+            await loop.sleep(for: .milliseconds(1))
+        }
         await spool?.close()
         spool = nil
         timer = nil

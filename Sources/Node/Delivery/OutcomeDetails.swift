@@ -15,7 +15,8 @@ struct OutcomeDetails {
         fileprivate let start, length: UInt16
     }
 
-    private static let chunkLength = 32 << 10
+    /// With the array's header, what the allocator gives.
+    private static let chunkLength = (32 << 10) - 32
     /// Room for Google's message id, or Apple's time of GONE and a reason.
     private static let bytesPerOutcome = 80
 

@@ -75,8 +75,9 @@ final class PendingEnvelope: @unchecked Sendable {
         var heldBy: RouteTable.Number?
         /// The route whose breaker the envelope goes out to probe.
         var probed: RouteTable.Number?
-        /// The outcome for senders that do not accept QUEUED, if the envelope has to wait in the spool.
-        var refusal = DeliveryCore.busy
+        /// How long the envelope has to wait in the spool when it is stored, and the outcome for senders that do not accept
+        /// QUEUED.
+        var wait: (delay: Duration, refusal: Outcome)?
     }
 
     /// Whether it waits for the spool, or for the end of a pause: nothing is on its way that ends it.

@@ -108,7 +108,7 @@ extension DeliveryCore {
         switch result {
         case .stored(let row):
             becameStored(pending, Custody.Row(id: row, isOfThisProcess: true))
-            continueStored(pending, now)
+            if pending.phase == .storing { continueStored(pending, now) }
         case .alreadyStored(let row) where pending.phase == .storing: adoptRow(pending, row, now)
         case .alreadyStored(let row): becameStored(pending, Custody.Row(id: row))
         case .alreadyFinal(let outcome): if pending.waits { finish(pending, outcome, now) }
@@ -130,27 +130,34 @@ extension DeliveryCore {
         }
     }
 
-    /// Continues with an envelope that this process has just stored: delivers it if memory has room, or parks it.
+    /// Continues with an envelope that waited for the spool and is stored: delivers it if memory has room, or parks it.
     private mutating func continueStored(_ pending: PendingEnvelope, _ now: ClockReading) {
-        switch pending.phase {
-        case .storing where isDraining: stop(pending, now)
-        case .storing where hasRoom(for: pending.route) && holdsClaim(pending, now): deliver(pending, now)
-        case .storing: park(pending, for: .zero, Self.busy, now)
-        case .paused(let until): parkIfLong(pending, until - now.monotonic, pending.progress.refusal, now)
-        default: break
+        if isDraining { return stop(pending, now) }
+        if let wait = pending.progress.wait {
+            pending.progress.wait = nil
+            return park(pending, for: wait.delay, wait.refusal, now)
         }
+        guard hasRoom(for: pending.route), holdsClaim(pending, now) else {
+            return park(pending, for: .zero, Self.busy, now)
+        }
+        deliver(pending, now)
     }
 
-    /// Parks a stored envelope that has to wait for so long that it need not be in memory.
-    /// - Returns: whether it is parked.
-    @discardableResult
-    mutating func parkIfLong(
+    /// Lets an envelope wait in the spool, in which it is or will be, if it has to wait for so long that it need not be in
+    /// memory.
+    /// - Returns: whether it does.
+    mutating func waitsInSpool(
         _ pending: PendingEnvelope, _ delay: Duration, _ refusal: Outcome, _ now: ClockReading
     ) -> Bool {
-        guard pending.custody.row != nil, delay >= Self.maximumPauseInMemory || pending.progress.heldBy != nil else {
+        guard pending.custody.isForSpool, delay >= Self.maximumPauseInMemory || pending.progress.heldBy != nil else {
             return false
         }
-        park(pending, for: max(.zero, delay), refusal, now)
+        if pending.custody.row != nil {
+            park(pending, for: delay, refusal, now)
+        } else {
+            pending.progress.wait = (delay, refusal)
+            waitForStore(pending)
+        }
         return true
     }
 
@@ -183,7 +190,7 @@ extension DeliveryCore {
     private mutating func refused(_ pending: PendingEnvelope, _ reason: String, _ now: ClockReading) {
         actions.append(.observe(.spoolRefused(reason)))
         guard pending.waits else { return }
-        if pending.custody.row != nil { return deliver(pending, now) }
+        if pending.custody.row != nil { return continueStored(pending, now) }
         finish(pending, Self.spoolIsFull, now)
     }
 
@@ -192,7 +199,7 @@ extension DeliveryCore {
     private mutating func adoptRow(_ pending: PendingEnvelope, _ row: Int64, _ now: ClockReading) {
         let isRead = pending.custody.row != nil
         becameStored(pending, Custody.Row(id: row))
-        if isRead { return deliver(pending, now) }
+        if isRead { return continueStored(pending, now) }
         // Only the row knows until when to share it, so the node claims it again when it has read the row.
         if pending.expiry == .nowOrNever { pending.claim = .open() }
         park(pending, for: .zero, Self.busy, now)

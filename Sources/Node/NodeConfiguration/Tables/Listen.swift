@@ -78,7 +78,7 @@ extension Configuration {
         package func obstacle(to endpoint: Endpoint) -> ListenError? {
             if case .unix(let path) = endpoint,
                 endpoint == tnp && isAutomatic.tnp || endpoint == http && isAutomatic.http,
-                let slash = path.lastIndex(of: "/"), access(String(path[..<slash]), X_OK) != 0
+                let slash = path.lastIndex(of: "/"), access(String(path[..<slash]), W_OK | X_OK) != 0
             {
                 return nil
             }

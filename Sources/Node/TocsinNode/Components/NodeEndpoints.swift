@@ -4,6 +4,7 @@ import AdminPort
 import Admission
 import EventLoop
 import NodeConfiguration
+import Tor
 
 /// What the node listens on: the endpoints of senders, and the admin port.
 final class NodeEndpoints: NodeComponent {
@@ -48,7 +49,9 @@ final class NodeEndpoints: NodeComponent {
     private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
     {
         let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in
-            try Listener(endpoint, on: loop) { [unowned connections] stream in
+            // Its own tor is the node's user, unless systemd runs it in the node's group.
+            let isForNode = configuration.tor.managed == true && configuration.tor.runner == .node
+            return try Listener(endpoint, on: loop, mode: isForNode ? 0o600 : 0o660) { [unowned connections] stream in
                 connections.accept(stream, at: senderProtocol)
             }
         }

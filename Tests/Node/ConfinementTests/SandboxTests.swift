@@ -25,7 +25,8 @@ import Testing
 
     @Test func `files are readable, writable or neither, as the rules say`() async {
         await #expect(processExitsWith: .success) {
-            let base = "/tmp/tocsin-rules-\(getpid())"
+            // Not the pid alone: the sandbox forbids to remove what earlier processes left.
+            let base = "/tmp/tocsin-rules-\(getpid())-\(UInt64.random(in: 0 ... .max))"
             for directory in [base, "\(base)/read", "\(base)/write"] { #expect(mkdir(directory, 0o700) == 0) }
             for file in ["\(base)/one", "\(base)/two", "\(base)/read/a"] { close(creat(file, 0o600)) }
             var rules = FileRules()
@@ -50,7 +51,7 @@ import Testing
         await #expect(processExitsWith: .success) {
             #expect(throws: Never.self) { try SystemCallFilter.node(mayExecute: false).apply(.refuse) }
             #expect(clinux_prctl(PR_GET_DUMPABLE, 0) >= 0)
-            #expect(mkdir("/tmp/tocsin-filter-\(getpid())", 0o700) == 0)
+            #expect(mkdir("/tmp/tocsin-filter-\(getpid())-\(UInt64.random(in: 0 ... .max))", 0o700) == 0)
             #expect(chroot("/tmp") < 0 && errno == EPERM)
             // Types into the terminal (TIOCSTI), or would without the filter.
             var character: UInt8 = 32

@@ -11,8 +11,10 @@ import Time
 /// An upstream node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
 ///
 /// Each device token has its own connections and its own tor circuit, up to ``maximumCircuits``: the upstream node cannot
-/// link these phones. A direct target sees the address of this node anyway, so phones share that many connections, which
-/// stay open. Attempts end when no upstream node can be reached: Delivery decides when to try again.
+/// link these phones. A direct target that knows this node as a site links them anyway, and charges the site, not the
+/// connection: there, phones share that many connections, which stay open. Elsewhere a connection is blocked for bad device
+/// tokens that a stranger sent through this node, and phones must not share that for good. Attempts end when no upstream
+/// node can be reached: Delivery decides when to try again.
 package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which `attempt` and the links' streams run on.
 
@@ -76,7 +78,8 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private let keys: UpstreamKeys
     package var upstreamKeys: UpstreamKeys? { keys }
     private let outgoing: UpstreamEnvelopeBuilder
-    private let isDirect: Bool
+    /// Whether phones share connections that stay open.
+    private let sharesConnections: Bool
     private let loop: EventLoop
     private var linkFactory: NodeLinkFactory
     private var nodes: UpstreamNodes
@@ -100,7 +103,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     ) {
         self.keys = keys
         self.loop = loop
-        isDirect = target.socks == nil
+        sharesConnections = target.socks == nil && siteKey != nil
         outgoing = UpstreamEnvelopeBuilder(app: target.app, format: target.format, keys: keys)
         linkFactory = NodeLinkFactory(
             target.nodes, through: target.socks.map { .socks5($0, nil) }, requiresCircuitIsolation: true, agent: "",
@@ -172,7 +175,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     // MARK: Circuits
 
     private func circuit(for phone: [UInt8]) -> Circuit {
-        switch circuits.circuit(for: phone, isIdle: isDirect ? nil : { $0.attempts == 0 }) {
+        switch circuits.circuit(for: phone, isIdle: sharesConnections ? nil : { $0.attempts == 0 }) {
         case .known(let circuit): return circuit
         case .new(let idle):
             if let idle {

@@ -274,7 +274,8 @@ let package = Package(
             name: "AdminPortTests",
             dependencies: [
                 "Settings",
-                "TestSupport", "AdminPort", "HTTP1", "NodeConfiguration", "StandIns", "TNP", "TocsinNode",
+                "TestSupport", "AdminPort", "Cryptography", "HTTP1", "NodeConfiguration", "StandIns", "TNP",
+                "TocsinNode",
                 .product(name: "Logging", package: "swift-log"),
             ], swiftSettings: ours),
         .testTarget(

@@ -7,7 +7,8 @@ package enum RegularFile {
     /// Who may access the file.
     package enum Access: Sendable {
         case anyone
-        /// Its owner only.
+        /// Its owner only, or the processes to which a service manager or a container runtime has given it; see
+        /// ``RegularFile/isPrivate(mode:in:secretDirectories:)``.
         case owner
         /// This process's user only, who must own it; the path must not be a symbolic link.
         case thisUser
@@ -46,7 +47,11 @@ package enum RegularFile {
         guard fstat(descriptor, &status) == 0 else { throw .system(errno) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         if let directory, isOpen(descriptor, beneath: directory) { throw .system(EACCES) }
-        guard access == .anyone || status.st_mode & 0o077 == 0 else { throw .accessibleByOthers }
+        switch access {
+        case .anyone: break
+        case .owner: guard isPrivate(status, descriptor) else { throw .accessibleByOthers }
+        case .thisUser: guard status.st_mode & 0o077 == 0 else { throw .accessibleByOthers }
+        }
         guard access != .thisUser || status.st_uid == geteuid() else { throw .accessibleByOthers }
         guard status.st_size <= limit else { throw .tooLarge(Int(status.st_size)) }
         var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
@@ -64,11 +69,45 @@ package enum RegularFile {
         return bytes
     }
 
-    /// Whether an open file is beneath a directory. Asks the kernel for the file's place, because its path may have changed
-    /// since; a file whose place is unknown counts as beneath it.
+    /// Whether an open file is beneath a directory; a file whose place is unknown counts as beneath it.
     private static func isOpen(_ descriptor: Int32, beneath directory: String) -> Bool {
-        guard let place = realpath("/proc/self/fd/\(descriptor)", nil) else { return true }
+        place(of: descriptor).map { $0.hasPrefix(directory == "/" ? "/" : "\(directory)/") } ?? true
+    }
+
+    /// The path of an open file without links. The kernel knows it: the path by which it was opened may have changed since.
+    private static func place(of descriptor: Int32) -> String? {
+        guard let place = realpath("/proc/self/fd/\(descriptor)", nil) else { return nil }
         defer { free(place) }
-        return String(cString: place).hasPrefix(directory == "/" ? "/" : "\(directory)/")
+        return String(cString: place)
+    }
+
+    // MARK: Secrets
+
+    /// Where container runtimes (Docker, Podman) and systemd (`systemd.exec(5)`, `LoadCredential=`) put a process's secrets.
+    private static let secretDirectories = ["/run/secrets", "/run/credentials"]
+
+    /// Whether only its owner can access a file of this mode, or only the processes to which it was given. A service manager
+    /// or a container runtime gives a process its secrets in a directory that no others can enter; the files in there belong
+    /// to root, and have mode 0440 or 0444, so that the process's user can read them.
+    static func isPrivate(mode: mode_t, in place: String?, secretDirectories: [String]) -> Bool {
+        if mode & 0o077 == 0 { return true }
+        guard mode & 0o033 == 0, let place else { return false }
+        return secretDirectories.contains { $0.hasPrefix("/") && place.hasPrefix("\($0)/") }
+    }
+
+    private static func isPrivate(_ status: stat, _ descriptor: Int32) -> Bool {
+        let given = getenv("CREDENTIALS_DIRECTORY").map { String(cString: $0) }
+        return isPrivate(
+            mode: status.st_mode, in: place(of: descriptor),
+            secretDirectories: secretDirectories + [given].compactMap(\.self))
+    }
+
+    /// Whether a file may be read with ``Access/owner``; also if it cannot be opened, which reading it will report.
+    package static func isPrivate(_ path: String) -> Bool {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { return true }
+        defer { close(descriptor) }
+        var status = stat()
+        return fstat(descriptor, &status) != 0 || isPrivate(status, descriptor)
     }
 }

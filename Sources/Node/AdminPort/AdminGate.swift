@@ -2,9 +2,10 @@
 
 import EventLoop
 import HTTP1
+import NodeConfiguration
 
-/// Decides which requests the admin port answers. The port has no password, so it accepts only requests from this machine
-/// that no foreign web page in the operator's browser has made.
+/// Decides which requests the admin port answers: without a token only those from this machine, and none that a foreign web
+/// page in the operator's browser has made.
 struct AdminGate: Sendable {
     /// The resources of the admin port, with their paths.
     enum Route: String, CaseIterable, Sendable {
@@ -22,6 +23,8 @@ struct AdminGate: Sendable {
     enum Refusal: Error, Equatable {
         /// The Host field does not name this machine.
         case host
+        /// The request does not have the token.
+        case token
         /// A page of another origin made the request.
         case origin
         /// The method is neither GET nor HEAD.
@@ -31,6 +34,7 @@ struct AdminGate: Sendable {
 
         var status: Int {
             switch self {
+            case .token: 401
             case .host, .origin: 403
             case .method: 405
             case .unknown: 404
@@ -44,6 +48,9 @@ struct AdminGate: Sendable {
                 "This port accepts only the host names localhost, 127.0.0.1 and [::1], to prevent DNS rebinding. From "
                     + "another machine, open a tunnel, for instance ssh -L 7079:127.0.0.1:7079 YOUR-SERVER, and go to "
                     + "http://localhost:7079/."
+            case .token:
+                "This port asks for the token in the file of listen.admin_token_file: as a bearer token, or as the "
+                    + "password with any user name."
             case .origin:
                 "This port refuses requests from pages of other origins. Type the address into the browser, or use a "
                     + "bookmark."
@@ -53,8 +60,18 @@ struct AdminGate: Sendable {
         }
     }
 
-    /// Whether the port is a unix socket. The Host field is then not checked: a web page cannot reach a unix socket.
-    let servesSocket: Bool
+    /// Whose requests are answered.
+    enum Admission: Sendable {
+        /// Those at a unix socket. The Host field is not checked: a web page cannot reach a unix socket.
+        case socket
+        /// Those that name this machine as their host.
+        case thisMachine
+        /// Those that have the token, whatever they name as their host: a browser does not give it to another one. A health
+        /// check needs none.
+        case holders(of: AdminToken)
+    }
+
+    let admits: Admission
 
     /// Checks a request and returns the resource it names.
     /// - Throws: ``Refusal``.
@@ -62,9 +79,15 @@ struct AdminGate: Sendable {
         let host = request.header("host")
         let path = request.target.prefix { $0 != UInt8(ascii: "?") }
         let route = Route(rawValue: String(decoding: path, as: UTF8.self))
-        // A health check may be made with HTTP/1.0, which has no Host; a browser always sends one.
-        let isHealthCheck = host == nil && (route == .health || route == .readiness)
-        guard servesSocket || isHealthCheck || host.map(Self.isThisMachine) ?? false else { throw .host }
+        switch admits {
+        case .socket: break
+        case .thisMachine:
+            // A health check may be made with HTTP/1.0, which has no Host; a browser always sends one.
+            let isHealthCheck = host == nil && (route == .health || route == .readiness)
+            guard isHealthCheck || host.map(Self.isThisMachine) ?? false else { throw .host }
+        case .holders(let token):
+            guard route == .health || token.isGiven(by: request.header("authorization")) else { throw .token }
+        }
         guard isOwn(request, host: host) else { throw .origin }
         guard request.method == "GET" || request.method == "HEAD" else { throw .method }
         guard let route else { throw .unknown }

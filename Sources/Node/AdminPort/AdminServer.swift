@@ -2,6 +2,7 @@
 
 import EventLoop
 import HTTP1
+import NodeConfiguration
 import Prometheus
 
 /// The HTTP server of the admin port: dashboard, event stream, metrics and health. Runs on the node's loop.
@@ -37,13 +38,20 @@ package final class AdminServer: HTTPConnection.Delegate {
     private var timer: Timer?
 
     /// Starts listening.
-    /// - Parameter source: not retained; must live until ``close()``.
+    /// - Parameters:
+    ///   - token: what clients must give; `nil` if only this machine can reach the endpoint.
+    ///   - source: not retained; must live until ``close()``.
     /// - Throws: `ListenError`.
-    package init(at endpoint: Endpoint, on loop: EventLoop, source: any Source) throws(ListenError) {
+    package init(
+        at endpoint: Endpoint, token: AdminToken? = nil, on loop: EventLoop, source: any Source
+    ) throws(ListenError) {
         self.endpoint = endpoint
         self.loop = loop
         self.source = source
-        gate = if case .unix = endpoint { AdminGate(servesSocket: true) } else { AdminGate(servesSocket: false) }
+        gate =
+            if let token { AdminGate(admits: .holders(of: token)) } else if case .unix = endpoint {
+                AdminGate(admits: .socket)
+            } else { AdminGate(admits: .thisMachine) }
         // Owner only: an external tor may be in the group that can connect to the sockets for senders.
         let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
         self.listener = listener
@@ -96,7 +104,12 @@ package final class AdminServer: HTTPConnection.Delegate {
             connection.respond(answer(route))
         } catch {
             var response = Self.text(error.status, error.text)
-            if error == .method { response.headers.append((name: "Allow", value: "GET, HEAD")) }
+            switch error {
+            case .method: response.headers.append((name: "Allow", value: "GET, HEAD"))
+            case .token:
+                response.headers.append((name: "WWW-Authenticate", value: #"Basic realm="Tocsin", charset="UTF-8""#))
+            case .host, .origin, .unknown: break
+            }
             connection.respond(response)
         }
     }

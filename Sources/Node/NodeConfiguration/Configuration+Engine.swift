@@ -25,10 +25,7 @@ extension Configuration.Cluster {
         settings.user = user
         if let passwordFile {
             do {
-                var line = Array(
-                    try ConfiguredFile.read(passwordFile, mustBePrivate: true, copies: configuration.copies)
-                        .prefix { $0 != 0x0A && $0 != 0x0D })
-                settings.password = SecretBytes(moving: &line)
+                settings.password = try ConfiguredFile.secretLine(passwordFile, copies: configuration.copies)
             } catch {
                 throw problem("password_file", "\(passwordFile): \(error.text)")
             }

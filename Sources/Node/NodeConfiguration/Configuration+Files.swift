@@ -46,7 +46,9 @@ extension Configuration {
     /// The other files that the configuration names and the node reads: keys shared with others, and authorities. Those in
     /// the state directory are not among them: an attacker in the node could make each a link to a file of keys.
     package var otherFiles: [String] {
-        let shared = [cluster?.keyFile, cluster?.passwordFile, cluster?.trustFile, canary?.phoneFile].compactMap(\.self)
+        let shared = [
+            cluster?.keyFile, cluster?.passwordFile, cluster?.trustFile, canary?.phoneFile, listen.adminTokenFile,
+        ].compactMap(\.self)
         return (shared + apps.flatMap(\.deliveries).flatMap(\.otherFiles)).filter { !isInState($0) }
     }
 }

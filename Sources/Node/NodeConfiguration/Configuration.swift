@@ -4,6 +4,7 @@ import Admission
 import Cryptography
 import Delivery
 import EventLoop
+import Glibc
 import Logging
 import Providers
 import Settings
@@ -73,13 +74,19 @@ package struct Configuration: Sendable {
     package var outboundProxy: Proxy?
     /// Copies of the files that the configuration names; `nil` to read the files themselves.
     package var copies: FileCopies?
+    /// The environment variables that replace values of the file.
+    package let environmentVariables: [String]
 
     /// Reads and validates a configuration file.
     /// - Parameters:
     ///   - copies: used in place of the file itself, and of the files that it names.
     ///   - state: a state directory in place of that of the file.
+    ///   - environment: looks up an environment variable; see `EnvironmentKeys`.
     /// - Throws: ``ConfigurationError``, which names the file, the key and the expected value.
-    package init(file: String, copies: FileCopies? = nil, state: String? = nil) throws {
+    package init(
+        file: String, copies: FileCopies? = nil, state: String? = nil,
+        environment: (String) -> String? = { getenv($0).map { String(cString: $0) } }
+    ) throws {
         let bytes: [UInt8]
         do {
             bytes = try ConfiguredFile.read(file, mustBePrivate: false, copies: copies)
@@ -93,7 +100,8 @@ package struct Configuration: Sendable {
                 file: file,
                 problem: isUTF16 ? "is UTF-16 text: save it as UTF-8" : "is not UTF-8 text: save it as UTF-8")
         }
-        try self.init(text: text, file: file, catalogue: nil, state: state)
+        try self.init(
+            text: text, file: file, catalogue: nil, state: state, environment: EnvironmentKeys(environment))
         self.copies = copies
     }
 
@@ -124,7 +132,10 @@ package struct Configuration: Sendable {
         return catalogue.tables
     }
 
-    private init(text: String, file: String, catalogue: KeyCatalogue?, state override: String? = nil) throws {
+    private init(
+        text: String, file: String, catalogue: KeyCatalogue?, state override: String? = nil,
+        environment: EnvironmentKeys = EnvironmentKeys()
+    ) throws {
         // The parser would take the first one for the end.
         guard !text.utf8.contains(0) else { throw ConfigurationError(file: file, problem: "has a byte of value 0") }
         if let line = TableHeaders.firstUnnamed(in: text) {
@@ -133,7 +144,7 @@ package struct Configuration: Sendable {
         }
         let root: TableReader
         do {
-            root = try TableReader(text: text, file: file, catalogue: catalogue)
+            root = try TableReader(text: text, file: file, catalogue: catalogue, environment: environment)
         } catch let error as TOMLParseError {
             let line =
                 text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -143,6 +154,7 @@ package struct Configuration: Sendable {
                 problem: SyntaxAdvice.sentence(for: line).map { "\($0) (\(error.oneLine))" } ?? error.oneLine)
         }
         self.file = file
+        environmentVariables = environment.variables
 
         let node = root.table("node", "General settings.")
         let named = root.paths.absolute(

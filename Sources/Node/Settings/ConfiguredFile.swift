@@ -36,6 +36,14 @@ package enum ConfiguredFile {
         }
     }
 
+    /// Reads the first line of a file that only its owner may access: a password, a token.
+    package static func secretLine(_ path: String, copies: FileCopies?) throws(Problem) -> SecretBytes {
+        var bytes = try read(path, mustBePrivate: true, copies: copies)
+        var line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })
+        _ = SecretBytes(moving: &bytes)
+        return SecretBytes(moving: &line)
+    }
+
     /// Reads a file.
     /// - Parameters:
     ///   - mustBePrivate: whether to refuse a file that users other than its owner can access.

@@ -11,12 +11,14 @@ package final class TableReader {
         let file: String
         let lines: KeyLines
         let catalogue: KeyCatalogue?
+        let environment: EnvironmentKeys
         var errors: [ConfigurationError] = []
 
-        init(file: String, lines: KeyLines, catalogue: KeyCatalogue?) {
+        init(file: String, lines: KeyLines, catalogue: KeyCatalogue?, environment: EnvironmentKeys) {
             self.file = file
             self.lines = lines
             self.catalogue = catalogue
+            self.environment = environment
         }
     }
 
@@ -36,11 +38,15 @@ package final class TableReader {
     package private(set) var isIncomplete = false
 
     /// Reads a whole configuration.
-    /// - Parameter text: the text of the file.
+    /// - Parameters:
+    ///   - text: the text of the file.
+    ///   - environment: values in place of those in the file.
     /// - Throws: `TOMLParseError`.
-    package init(text: String, file: String, catalogue: KeyCatalogue?) throws {
+    package init(
+        text: String, file: String, catalogue: KeyCatalogue?, environment: EnvironmentKeys = EnvironmentKeys()
+    ) throws {
         table = try TOMLTable(string: text)
-        shared = Shared(file: file, lines: KeyLines(text), catalogue: catalogue)
+        shared = Shared(file: file, lines: KeyLines(text), catalogue: catalogue, environment: environment)
         paths = PathResolver(file: file)
         path = ""
         owner = nil
@@ -93,6 +99,9 @@ package final class TableReader {
     }
 
     private func error(_ key: String?, _ text: String) -> ConfigurationError {
+        if let key, let variable = fromEnvironment(key)?.variable {
+            return ConfigurationError(file: "the environment", key: variable, owner: owner, problem: text)
+        }
         let key = key.map(name)
         return ConfigurationError(
             file: shared.file, line: key.flatMap(shared.lines.line), key: key, owner: owner, problem: text)
@@ -109,8 +118,14 @@ package final class TableReader {
 
     private func value(_ key: String) -> (any TOMLValueConvertible)? {
         known.insert(key)
+        if let value = fromEnvironment(key)?.value { return value }
         guard let table, table.contains(key: key) else { return nil }
         return table[key]
+    }
+
+    /// The value that an environment variable gives to a key of this table.
+    private func fromEnvironment(_ key: String) -> (variable: String, value: String)? {
+        shared.environment["\(plainPath).\(key)"]
     }
 
     /// Reads a value of one type; `nil` if the file does not set it, or after an error.

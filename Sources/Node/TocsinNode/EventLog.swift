@@ -214,12 +214,16 @@ final class EventLog {
 
     // MARK: Life cycle
 
-    func listening(tnp: String, http: String?, admin: String?, routes: [String], spooled: Int?) {
+    /// - Parameter variables: the environment variables that replace values of the configuration.
+    func listening(
+        tnp: String, http: String?, admin: String?, routes: [String], spooled: Int?, variables: [String]
+    ) {
         var metadata: Logger.Metadata = [
             "tnp": "\(tnp)", "routes": "\(routes.joined(separator: " "))", "spool": .number(spooled ?? 0),
         ]
         metadata["http"] = http.map { "\($0)" }
         metadata["admin"] = admin.map { "\($0)" }
+        metadata["environment"] = variables.isEmpty ? nil : "\(variables.joined(separator: " "))"
         logger.notice("listening", metadata: metadata)
     }
 

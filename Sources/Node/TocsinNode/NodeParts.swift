@@ -163,13 +163,15 @@ final class NodeParts: DispatchObserver {
         isolationWatch?.warn(about: configuration)
         log.listening(
             tnp: "\(tnp)", http: endpoints.http.map { "\($0)" }, admin: endpoints.admin.map { "\($0.endpoint)" },
-            routes: providers.routes, spooled: spool?.count)
+            routes: providers.routes, spooled: spool?.count, variables: configuration.environmentVariables)
         await onions.start(tnp: tnp, http: endpoints.http, torObserver)
         canary.replace(with: try canary.made(for: configuration, inPlaceOf: configuration))
         return tnp
     }
 
     /// Tests all addresses, and takes what the start reads after them.
+    // Inlined into an asynchronous function, it crashes the optimiser of Swift 6.3.1.
+    @inline(never)
     func rehearse() throws {
         try endpoints.rehearse()
         _ = try canary.made(for: configuration, inPlaceOf: configuration)

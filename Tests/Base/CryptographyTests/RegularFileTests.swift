@@ -87,6 +87,36 @@ import Testing
         #expect(failure(access: .thisUser) == .accessibleByOthers)
     }
 
+    @Test(arguments: [mode_t(0o440), 0o444, 0o644, 0o400, 0o600])
+    func `a file in a directory of secrets may be readable, as runtimes give it to a process`(_ mode: mode_t) {
+        for place in ["/run/secrets/apns.p8", "/run/secrets/..2026/apns.p8", "/run/credentials/tocsin.service/apns.p8"]
+        {
+            #expect(
+                RegularFile.isPrivate(
+                    mode: mode, in: place, secretDirectories: ["/run/secrets", "/run/credentials/tocsin.service"]))
+        }
+    }
+
+    @Test(
+        arguments: [
+            (mode_t(0o664), "/run/secrets/a"), (0o646, "/run/secrets/a"), (0o454, "/run/secrets/a"),
+            (0o444, "/run/secrets"), (0o444, "/run/secrets2/a"), (0o444, "/etc/tocsin/a"),
+            (0o440, "/srv/run/secrets/a"),
+            (0o444, nil),
+        ] as [(mode_t, String?)])
+    func `a file that others can write, or that is elsewhere, is not private`(_ mode: mode_t, _ place: String?) {
+        // An empty or relative CREDENTIALS_DIRECTORY names no place.
+        #expect(!RegularFile.isPrivate(mode: mode, in: place, secretDirectories: ["/run/secrets", "", "etc"]))
+    }
+
+    @Test func `a link into another directory does not make a file a secret`() throws {
+        defer { unlink(path) }
+        try write(1, mode: 0o444)
+        #expect(!RegularFile.isPrivate(path))
+        #expect(chmod(path, 0o400) == 0)
+        #expect(RegularFile.isPrivate(path) && RegularFile.isPrivate(path + "-missing"))
+    }
+
     @Test func `a symbolic link is followed unless the file must be this user's own`() throws {
         let target = path + "-target"
         try Data([7]).write(to: URL(filePath: target))

@@ -1,22 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import TestSupport
 import Testing
 
 @testable import AdminPort
 @testable import HTTP1
+@testable import NodeConfiguration
 @testable import TocsinNode
 
 @Suite(.tags(.computing)) struct AdminGateTests {
     private func route(
         _ target: String = "/", method: String = "GET", host: String? = "localhost:7079",
-        _ headers: [(String, String)] = [], onSocket: Bool = false
+        _ headers: [(String, String)] = [], onSocket: Bool = false, token: AdminToken? = nil
     ) throws(AdminGate.Refusal) -> AdminGate.Route {
         let all = (host.map { [("host", $0)] } ?? []) + headers
         let request = HTTPRequest(
             method: method, target: Array(target.utf8), minorVersion: 1,
             headers: all.map { (name: $0.0, value: $0.1) }, body: [])
-        return try AdminGate(servesSocket: onSocket).route(of: request)
+        return try AdminGate(admits: token.map { .holders(of: $0) } ?? (onSocket ? .socket : .thisMachine)).route(
+            of: request)
+    }
+
+    private static let text = "0123456789abcdefghijkl"
+
+    @Test func `with a token, a request needs it whatever host it names, and only the health check does not`() throws {
+        let token = try #require(AdminToken(SecretBytes(Self.text.utf8)))
+        let password = Base64.encode(Array("anybody:\(Self.text)".utf8))
+        for given in [
+            "Bearer \(Self.text)", "bearer  \(Self.text)", "Basic \(String(decoding: password, as: UTF8.self))",
+        ] {
+            for host in ["localhost", "node.example:7079", nil] {
+                #expect(try route("/status.json", host: host, [("authorization", given)], token: token) == .status)
+            }
+        }
+        for each in AdminGate.Route.allCases where each != .health {
+            #expect(throws: AdminGate.Refusal.token) { try route(each.rawValue, token: token) }
+        }
+        #expect(throws: AdminGate.Refusal.token) { try route("/none", token: token) }
+        #expect(try route("/healthz", host: "10.0.0.1", token: token) == .health)
+        #expect(throws: AdminGate.Refusal.origin) {
+            try route(
+                "/", [("authorization", "Bearer \(Self.text)"), ("sec-fetch-site", "cross-site")], token: token)
+        }
+    }
+
+    @Test(arguments: [
+        "", "Bearer", "Bearer ", "Bearer 0123456789abcdefghijkL", "Bearer 0123456789abcdefghijkl ", "Basic !", "Basic ",
+        "Digest 0123456789abcdefghijkl", "0123456789abcdefghijkl",
+        // Without a colon, and with the token as the name.
+        "Basic MDEyMzQ1Njc4OWFiY2RlZmdoaWprbA==", "Basic MDEyMzQ1Njc4OWFiY2RlZmdoaWprbDo=",
+    ])
+    func `anything else is not the token`(_ given: String) throws {
+        let token = try #require(AdminToken(SecretBytes(Self.text.utf8)))
+        #expect(throws: AdminGate.Refusal.token) { try route("/", [("authorization", given)], token: token) }
+    }
+
+    @Test(arguments: [
+        "", "short", "0123456789abcdefghijk", "0123456789abcdefghijk l", "0123456789abcdefghijk:l",
+        "0123456789abcdefghijkä",
+    ])
+    func `a token that is short, or cannot stand in a header field, is refused`(_ text: String) {
+        #expect(AdminToken(SecretBytes(text.utf8)) == nil)
     }
 
     @Test func `each route has its path, and a query is ignored`() throws {

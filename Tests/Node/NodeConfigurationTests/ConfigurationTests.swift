@@ -205,6 +205,17 @@ import Tor
         ] { #expect(problem(in: "\(text)\n\(minimal)")?.key == key) }
     }
 
+    @Test func `the admin port is open to others only with a key of its own and a token`() throws {
+        let open = "[listen]\nadmin = \"0.0.0.0:7079\"\nallow_public_admin = true\n"
+        #expect(problem(in: open + minimal)?.key == "listen.allow_public_admin")
+        let closed = "[listen]\nadmin = \"0.0.0.0:7079\"\nadmin_token_file = \"admin.token\"\n"
+        #expect(problem(in: closed + minimal)?.key == "listen.admin")
+        let read = try Configuration(text: "\(open)admin_token_file = \"admin.token\"\n\(minimal)", file: file)
+        #expect(read.listen.adminTokenFile == "/etc/tocsin/admin.token")
+        #expect(read.otherFiles == ["/etc/tocsin/admin.token"])
+        #expect(throws: ConfigurationError.self) { try read.adminToken() }
+    }
+
     @Test func `the admin port accepts loopback addresses only, even with allow_public`() {
         for address in ["0.0.0.0:7079", "192.0.2.1:7079", "[::]:7079"] {
             let error = problem(in: "[listen]\nallow_public = true\nadmin = \"\(address)\"\n\(minimal)")
@@ -423,7 +434,10 @@ import Tor
         #expect(near?.problem.contains("did you mean connections?") == true)
         let far = problem(in: "[listen]\nport = 5\n\(minimal)")
         #expect(far?.key == "listen.port")
-        #expect(far?.problem.contains("known keys: admin, allow_public, circuit_ids, http, tnp") == true)
+        #expect(
+            far?.problem.contains(
+                "known keys: admin, admin_token_file, allow_public, allow_public_admin, circuit_ids, http, tnp") == true
+        )
     }
 
     // MARK: Invalid values

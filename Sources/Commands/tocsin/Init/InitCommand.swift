@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Console
+import Cryptography
 import Diagnostics
 import EventLoop
 import FoundationEssentials
@@ -137,8 +138,7 @@ struct InitCommand: AsyncParsableCommand {
 
     /// Sets mode 600 on a file with a secret if the operator agrees; otherwise prints the command for it.
     private static func protect(_ file: String, isAsking: Bool, isAgreed: Bool) {
-        var status = stat()
-        guard stat(file, &status) == 0, status.st_mode & 0o077 != 0 else { return }
+        guard !RegularFile.isPrivate(file) else { return }
         var isAgreed = isAgreed
         if isAsking {
             Terminal.error("Other users can access \(file). Run chmod 600 on it? (yes or no) [yes]:")

@@ -3,6 +3,7 @@
 import ArgumentParser
 import Console
 import EventLoop
+import FoundationEssentials
 import NodeConfiguration
 
 struct StatusCommand: AsyncParsableCommand {
@@ -21,11 +22,15 @@ struct StatusCommand: AsyncParsableCommand {
             EXAMPLES
               tocsin status
               tocsin status --json | jq .health
+              tocsin status --ready               for a container's health check
               watch -n 5 tocsin status --config /etc/tocsin/tocsin.toml
             """)
 
     @Flag(help: "Print JSON.")
     var json = false
+
+    @Flag(help: "Only tell by the exit code whether the node is ready, as /readyz does; print why if it is not.")
+    var ready = false
 
     @OptionGroup var options: ConfigurationOption
 
@@ -40,7 +45,9 @@ struct StatusCommand: AsyncParsableCommand {
                 "\(configuration.file) has no listen.admin: set it to \"127.0.0.1:7079\" or \"unix:admin.sock\", and restart the node",
                 .configuration)
         }
-        let body = try await body(from: admin)
+        let token = try failing(with: .configuration) { try configuration.adminToken() }
+        if ready { return try await tellReadiness(at: admin, token) }
+        let body = try await body(of: "/status.json", from: admin, token)
         let status: NodeStatus
         do {
             status = try NodeStatus(json: body)
@@ -55,10 +62,29 @@ struct StatusCommand: AsyncParsableCommand {
         if status.health.grade == "bad" { throw ExitCode.failure }
     }
 
-    /// The body of `/status.json`.
+    /// - Throws: the exit code, after printing why the node is not ready.
+    private func tellReadiness(at admin: Endpoint, _ token: AdminToken?) async throws {
+        let body = try await body(of: "/readyz", from: admin, token)
+        guard let readiness = try? JSONDecoder().decode(Readiness.self, from: Data(body)) else {
+            throw fail("\(admin) answers, but not as this version's node does", .unreachable)
+        }
+        guard !readiness.ready else { return }
+        for reason in readiness.reasons ?? [] { Terminal.print(TerminalText.line(reason)) }
+        throw ExitCode.failure
+    }
+
+    /// What `/readyz` answers.
+    private struct Readiness: Decodable {
+        let ready: Bool
+        let reasons: [String]?
+    }
+
+    /// The body of the answer to a request.
     /// - Throws: the exit code, after printing the error.
-    private func body(from admin: Endpoint) async throws -> [UInt8] {
-        let request = Array("GET /status.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
+    private func body(of path: String, from admin: Endpoint, _ token: AdminToken?) async throws -> [UInt8] {
+        let authorization = token.map { "Authorization: \($0.authorization)\r\n" } ?? ""
+        let request = Array(
+            "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(authorization)Connection: close\r\n\r\n".utf8)
         let answer: [UInt8]
         do {
             answer = try await LoopDomain(EventLoop(name: "status")).run { domain in
@@ -72,7 +98,9 @@ struct StatusCommand: AsyncParsableCommand {
                 .unreachable)
         }
         let mark = Array("\r\n\r\n".utf8)
-        guard answer.starts(with: Array("HTTP/1.1 200 ".utf8)), let end = answer.firstRange(of: mark) else {
+        // 503: a node that is not ready.
+        let isAnswer = ["200", "503"].contains { answer.starts(with: Array("HTTP/1.1 \($0) ".utf8)) }
+        guard isAnswer, let end = answer.firstRange(of: mark) else {
             throw fail("\(admin) does not answer as a node does", .unreachable)
         }
         return Array(answer[end.upperBound...])

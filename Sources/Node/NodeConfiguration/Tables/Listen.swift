@@ -22,8 +22,10 @@ extension Configuration {
         package var http: Endpoint?
         /// Whether tor writes a PROXY line with the circuit id before each stream.
         package var circuitIDs: Bool
-        /// The endpoint of health checks, metrics and the dashboard, on a local address only; `nil` if it is disabled.
+        /// The endpoint of health checks, metrics and the dashboard; `nil` if it is disabled.
         package var admin: Endpoint?
+        /// The file with the token that ``admin`` asks for; `nil` if it asks for none, and only this machine can reach it.
+        package var adminTokenFile: String?
 
         /// Whether the node chooses ``tnp`` and ``http``.
         private let isAutomatic: (tnp: Bool, http: Bool)
@@ -55,10 +57,23 @@ extension Configuration {
                 "circuit_ids", default: false,
                 "Apply limits per circuit; set this if and only if the external tor has `HiddenServiceExportCircuitID haproxy`. Ignored with the node's own tor, which always identifies circuits"
             )
+            adminTokenFile = table.file(
+                "admin_token_file",
+                "File whose first line is the token that `admin` asks for: a bearer token for programs, the password for browsers. Mode 600. Make it with `openssl rand -hex 32`"
+            )
+            let isPublicAdminAllowed = table.boolean(
+                "allow_public_admin", default: false,
+                "Allow `admin` on an address that other machines or containers can reach; `admin_token_file` must be set. The connection is not encrypted"
+            )
+            if isPublicAdminAllowed, adminTokenFile == nil {
+                table.note("allow_public_admin", "needs listen.admin_token_file: anybody could read the dashboard")
+            }
             admin =
                 Self.endpoint(
-                    table, "admin", isPublicAllowed: nil,
-                    "Dashboard, metrics and health checks, on a local address only, usually `127.0.0.1:7079`. Disabled if not set"
+                    table, "admin", isPublicAllowed: isPublicAdminAllowed,
+                    advice:
+                        "to read the dashboard elsewhere, open a tunnel: ssh -L 7079:127.0.0.1:7079 SERVER; or, in a network of containers, set allow_public_admin and admin_token_file",
+                    "Dashboard, metrics and health checks, usually `127.0.0.1:7079` or a unix socket. Disabled if not set"
                 )?.endpoint
             if self.http == self.tnp, !self.tnp.isAnyPort {
                 table.note("http", "is the same address as listen.tnp; each endpoint needs its own")
@@ -87,12 +102,14 @@ extension Configuration {
 
         package static func == (one: Self, other: Self) -> Bool {
             one.tnp == other.tnp && one.http == other.http && one.admin == other.admin
-                && one.circuitIDs == other.circuitIDs
+                && one.adminTokenFile == other.adminTokenFile && one.circuitIDs == other.circuitIDs
         }
 
         private static func endpoint(
-            _ table: TableReader, _ key: String, isPublicAllowed: Bool?, default standard: String? = nil,
-            automatic: Endpoint? = nil, _ help: String
+            _ table: TableReader, _ key: String, isPublicAllowed: Bool, default standard: String? = nil,
+            automatic: Endpoint? = nil,
+            advice: String = "only tor should connect to the node. To allow it anyway, set allow_public = true",
+            _ help: String
         ) -> (endpoint: Endpoint, isAutomatic: Bool)? {
             let expected = "an address like \"127.0.0.1:7077\""
             let text =
@@ -115,11 +132,7 @@ extension Configuration {
                     )
                 }
             }
-            guard endpoint.isLocal || isPublicAllowed == true else {
-                let advice =
-                    isPublicAllowed == nil
-                    ? "this port has no password. To connect from elsewhere, open a tunnel: ssh -L 7079:127.0.0.1:7079 SERVER"
-                    : "only tor should connect to the node. To allow it anyway, set allow_public = true"
+            guard endpoint.isLocal || isPublicAllowed else {
                 table.note(key, "other machines can reach \(endpoint); \(advice)")
                 return nil
             }

@@ -26,21 +26,25 @@ final class NodeEndpoints: NodeComponent {
     /// delivered, and connections wait until the spool of an earlier process has been read.
     /// - Parameter source: what the admin port shows.
     /// - Returns: the address of the TNP endpoint.
-    func listen(for source: any AdminServer.Source) throws(PortError) -> Endpoint {
+    /// - Throws: `PortError`, or `ConfigurationError` if the admin port's token cannot be read.
+    func listen(for source: any AdminServer.Source) throws -> Endpoint {
         let tnp = try listen(at: configuration.listen.tnp, .tnp)
         let http = try configuration.listen.http.map { (endpoint) throws(PortError) in try listen(at: endpoint, .http) }
         listeners = [tnp] + [http].compactMap(\.self)
         self.http = http?.endpoint
         if let endpoint = configuration.listen.admin {
+            let token = try configuration.adminToken()
             admin = try PortError.naming("listen.admin") { () throws(ListenError) in
-                try AdminServer(at: endpoint, on: loop, source: source)
+                try AdminServer(at: endpoint, token: token, on: loop, source: source)
             }
         }
         return tnp.endpoint
     }
 
     /// Tests whether the node could listen, without listening: it would take the address from a node that starts.
-    func rehearse() throws(PortError) {
+    /// - Throws: as ``listen(for:)``.
+    func rehearse() throws {
+        _ = try configuration.adminToken()
         for (key, endpoint) in configuration.listen.endpoints {
             if let failure = configuration.listen.obstacle(to: endpoint) { throw PortError(key: key, failure: failure) }
         }

@@ -23,6 +23,9 @@ ORACLES := http-ece==1.2.1 py-vapid==1.9.6 pywebpush==1.14.1
 # Takes out of the program the directories in which the loader would look for libraries.
 RELEASE := chrpath
 PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps iproute2
+IMAGING := dpkg-dev mmdebstrap
+# What runs the image: podman with runc, and Prometheus beside it.
+CONTAINERS := podman podman-compose runc netavark aardvark-dns iptables iproute2 curl openssl prometheus python3-cryptography
 PREFIX ?= /usr/local
 # What is released and measured: Swift's runtime linked statically, jemalloc as the allocator, and no checks for
 # overlapping accesses at run time (debug builds, which the tests use, have them). Docs/benchmarks.md has each figure.
@@ -36,7 +39,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -48,6 +51,7 @@ help:
 	@echo "make clients      the clients in other languages: Clients/java/target/tocsin-client.jar, Clients/python/dist/*.whl"
 	@echo "make test-publish what Maven Central and PyPI would take of the clients"
 	@echo "make deb          Debian package          make test-deb  install, run and purge it in a container"
+	@echo "make image        container image           make test-image  runs Docs/examples/container with it, and a node at home"
 	@echo "make test-dependant  builds a program that uses TocsinClient in an empty Debian"
 	@echo "make install      without dpkg: PREFIX=$(PREFIX), DESTDIR"
 	@echo "make lint         formatting, licence headers, layers of the package      make format   formats the code"
@@ -148,6 +152,18 @@ deb: packages-deb release
 test-deb: deb
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/quickstart-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
+
+# Needs root: an OCI image of the package, for podman and docker.
+image: deb
+	$(call install,$(IMAGING))
+	rm -f .build/tocsin-image_*.tar
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Packaging/image "$$(ls $(CURDIR)/.build/tocsin_*.deb)" .build
+	@ls -l .build/tocsin-image_*.tar
+
+# Needs root, for namespaces: runs the image with podman.
+test-image: image
+	$(call install,$(CONTAINERS))
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/image-test "$$(ls $(CURDIR)/.build/tocsin-image_*.tar)"
 
 # Needs root and debootstrap: builds a program that depends on TocsinClient with three libraries and Swift, nothing else.
 test-dependant: packages-deb swift

@@ -104,15 +104,15 @@ package actor SimulatedServices {
     /// - Parameters:
     ///   - identityValidFor: validity of the servers' certificates in seconds from now; a negative value gives expired
     ///     certificates.
-    ///   - serverNames: host names and addresses in the servers' certificates.
     ///   - certificateKey: the kind of the key of `apns.p12`.
     /// - Throws: ``SetupError``, `ListenError`, or `TorError` if no port is free.
     package func start(
-        identityValidFor: Int = 86_400 * 7, serverNames: [String] = ["127.0.0.1", "localhost"],
-        certificateKey: CertificateAuthority.KeyKind = .ecdsa
+        identityValidFor: Int = 86_400 * 7, certificateKey: CertificateAuthority.KeyKind = .ecdsa
     ) throws -> Endpoints {
         let authority = CertificateAuthority(name: "Tocsin simulator")
-        let certificates = ServerCertificates(authority: authority, names: serverNames, validFor: identityValidFor)
+        let certificates = ServerCertificates(
+            authority: authority, names: Set(["127.0.0.1", "localhost", options.host]).sorted(),
+            validFor: identityValidFor)
         self.certificates = certificates
         let apnsKey = SigningKey.generate(.es256)
         let googleKey = SigningKey.generate(.rs256)
@@ -266,7 +266,7 @@ package actor SimulatedServices {
     // MARK: Faults
 
     /// Replaces the faults of a service.
-    /// - Throws: ``SetupError`` before ``start(identityValidFor:serverNames:)``; `ListenError` if swallowing starts or
+    /// - Throws: ``SetupError`` before ``start(identityValidFor:certificateKey:)``; `ListenError` if swallowing starts or
     ///   stops, because the listener is reopened.
     package func set(_ faults: Faults, on platform: Device.Platform) throws {
         let instance = try running(platform)
@@ -276,7 +276,7 @@ package actor SimulatedServices {
     }
 
     /// Replaces the quota of a service. What was used counts on.
-    /// - Throws: ``SetupError`` before ``start(identityValidFor:serverNames:certificateKey:)``.
+    /// - Throws: ``SetupError`` before ``start(identityValidFor:certificateKey:)``.
     package func set(_ quota: Quota, on platform: Device.Platform) throws {
         try running(platform).service.meter.quota = quota
     }

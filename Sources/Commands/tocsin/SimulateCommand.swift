@@ -47,6 +47,10 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "The address of the node's dashboard.")
     var admin = "127.0.0.1:17079"
 
+    @Option(
+        help: "The numeric address on which the stand-ins listen: for a node in another container, that of this one.")
+    var host = "127.0.0.1"
+
     @Option(help: "First of four consecutive ports for the stand-ins; 0: any free ports.")
     var port: UInt16 = 0
 
@@ -61,7 +65,8 @@ struct SimulateCommand: AsyncParsableCommand {
         let stop = StopSignal(on: loop)
         await stop.arm()
         let ports = port == 0 ? (0, 0, 0, 0) : (port, port + 1, port + 2, port + 3)
-        let services = SimulatedServices(SimulatedServices.Options(directory: directory, ports: ports), on: loop)
+        let services = SimulatedServices(
+            SimulatedServices.Options(directory: directory, host: host, ports: ports), on: loop)
         let endpoints: SimulatedServices.Endpoints
         do {
             endpoints = try await services.start()

@@ -6,6 +6,9 @@
 # removed when the test ends, also if it fails.
 # The functions set: work, a directory for the test; root, the Debian; container, the pid of systemd-nspawn if it runs.
 
+# shellcheck source-path=SCRIPTDIR source=checks.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/checks.sh"
+
 # Restarts the test in namespaces of its own, so that its mounts and processes end with it.
 in_namespaces() {
     [ "$(id -u)" = 0 ] || { echo "$0: must be root, for debootstrap and chroot" >&2; exit 77; }
@@ -79,14 +82,4 @@ end_container() {
         wait "$container" 2>/dev/null || true
         container=
     fi
-}
-
-# soon COMMAND ...: retries the command for about 30 s.
-soon() {
-    local tries=0
-    until "$@"; do
-        tries=$((tries + 1))
-        [ $tries -lt 150 ] || return 1
-        sleep 0.2
-    done
 }

@@ -65,7 +65,7 @@ actor TestBed {
         programs = Array(repeating: surroundings.program ?? program, count: nodes)
         services = SimulatedServices(
             SimulatedServices.Options(directory: directory, host: surroundings.servicesHost), on: loop)
-        endpoints = try await services.start(serverNames: [surroundings.servicesHost, "localhost"])
+        endpoints = try await services.start()
         guard case .tcp(_, let port) = endpoints.webPush else { throw fail("the push server has no port", .failure) }
         let pushServer = "https://localhost:\(port)"
         self.pushServer = pushServer

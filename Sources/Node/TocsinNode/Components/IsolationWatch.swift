@@ -38,7 +38,7 @@ final class IsolationWatch: NodeComponent {
         }
         if isolation.landlock == 0 {
             log.logger.warning(
-                "the kernel has no Landlock (Linux 5.13): the node can read the files that its user can read",
+                "the kernel has no Landlock (Linux 5.13), or the container forbids it: the node can read the files that its user can read",
                 metadata: AlarmLogHandler.setUp)
         }
     }

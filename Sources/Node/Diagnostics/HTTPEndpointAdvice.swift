@@ -7,7 +7,7 @@ import NodeConfiguration
 package enum HTTPEndpointAdvice {
     /// A piece of advice for each setting that makes such senders lose notifications.
     package static func texts(for configuration: Configuration) -> [(key: String, text: String)] {
-        guard configuration.listen.http != nil else { return [] }
+        guard configuration.listen.servesHTTP else { return [] }
         var texts: [(key: String, text: String)] = []
         func add(_ key: String, _ text: String) { texts.append((key, text)) }
         if configuration.spool == nil {

@@ -12,8 +12,10 @@ package struct EndpointRules {
 
     /// The rules of TNP connections.
     package var tnp: IngressSession.Rules
-    /// The rules of HTTP connections.
+    /// The rules of HTTP connections through tor.
     package let http: HTTPSender.Rules
+    /// The rules of HTTP connections without tor.
+    package let directHTTP: HTTPSender.Rules
     /// Finds the app of an HTTP request.
     package let resolver: AppResolver
     /// The known sites.
@@ -40,12 +42,15 @@ package struct EndpointRules {
         httpLimits.idleTimeout = .seconds(limits.idleTimeout)
         httpLimits.readTimeout = .seconds(limits.readTimeout)
         httpLimits.firstByteTimeout = .seconds(limits.handshakeTimeout)
-        http = HTTPSender.Rules(
+        var rules = HTTPSender.Rules(
             circuitIDs: configuration.listen.circuitIDs, http: httpLimits,
             answerTimeout: .seconds(limits.httpAnswerTimeout),
             shutdownAnswerTimeout: .seconds(limits.shutdownTimeout) * 3 / 4,
             keepsHandles: configuration.handles != nil, handleOrigins: configuration.handles?.origins ?? [],
             control: limits.control)
+        http = rules
+        rules.circuitIDs = false
+        directHTTP = rules
         resolver = AppResolver(configuration.apps)
     }
 
@@ -62,6 +67,6 @@ extension Configuration {
     package func connectionLimits(openFiles: UInt64) -> ConnectionRegistry.Limits {
         let available = max(1, Int(clamping: openFiles) - reservedDescriptors)
         return ConnectionRegistry.Limits(
-            connections: min(limits.connections, available), halfOpen: limits.halfOpen, servesHTTP: listen.http != nil)
+            connections: min(limits.connections, available), halfOpen: limits.halfOpen, servesHTTP: listen.servesHTTP)
     }
 }

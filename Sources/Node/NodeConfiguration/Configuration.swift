@@ -186,7 +186,7 @@ package struct Configuration: Sendable {
             "limits",
             "Limits; see admission.md. A rate has two keys: the burst and the sustained rate per minute.")
         self.limits = Limits(limits)
-        admission = AdmissionSettings(limits, of: root, hasHTTP: listen.http != nil)
+        admission = AdmissionSettings(limits, of: root, hasHTTP: listen.servesHTTP)
         siteMode = root.table("sites", "Senders that the operator knows, `[[site]]`.").choice(
             "mode", default: SiteMode.off,
             "`off`: site keys are not taken. `open`: sites have rates of their own and owe no proof of work; others are served as usual. `required`: only sites are served"

@@ -216,12 +216,14 @@ final class EventLog {
 
     /// - Parameter variables: the environment variables that replace values of the configuration.
     func listening(
-        tnp: String, http: String?, admin: String?, routes: [String], spooled: Int?, variables: [String]
+        tnp: String, http: String?, directHTTP: String?, admin: String?, routes: [String], spooled: Int?,
+        variables: [String]
     ) {
         var metadata: Logger.Metadata = [
             "tnp": "\(tnp)", "routes": "\(routes.joined(separator: " "))", "spool": .number(spooled ?? 0),
         ]
         metadata["http"] = http.map { "\($0)" }
+        metadata["direct_http"] = directHTTP.map { "\($0)" }
         metadata["admin"] = admin.map { "\($0)" }
         metadata["environment"] = variables.isEmpty ? nil : "\(variables.joined(separator: " "))"
         logger.notice("listening", metadata: metadata)

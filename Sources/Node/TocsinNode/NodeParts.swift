@@ -162,7 +162,8 @@ final class NodeParts: DispatchObserver {
         history.begin()
         isolationWatch?.warn(about: configuration)
         log.listening(
-            tnp: "\(tnp)", http: endpoints.http.map { "\($0)" }, admin: endpoints.admin.map { "\($0.endpoint)" },
+            tnp: "\(tnp)", http: endpoints.http.map { "\($0)" },
+            directHTTP: endpoints.directHTTP.map { "\($0)" }, admin: endpoints.admin.map { "\($0.endpoint)" },
             routes: providers.routes, spooled: spool?.count, variables: configuration.environmentVariables)
         await onions.start(tnp: tnp, http: endpoints.http, torObserver)
         canary.replace(with: try canary.made(for: configuration, inPlaceOf: configuration))
@@ -292,7 +293,7 @@ final class NodeParts: DispatchObserver {
         for advice in HTTPEndpointAdvice.texts(for: configuration) {
             log.logger.warning("\(advice.key) \(advice.text)", metadata: AlarmLogHandler.setUp)
         }
-        guard configuration.listen.http != nil else { return }
+        guard configuration.listen.servesHTTP else { return }
         for problem in connections.rules.resolver.unreachable {
             log.logger.warning("\(problem)", metadata: AlarmLogHandler.setUp)
         }

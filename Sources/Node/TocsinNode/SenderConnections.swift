@@ -48,20 +48,30 @@ final class SenderConnections: SenderHost {
 
     // MARK: New connections
 
+    /// Where a sender connects.
+    enum Entrance {
+        case tnp, http, directHTTP
+
+        var senderProtocol: Admission.SenderProtocol { self == .tnp ? .tnp : .http }
+    }
+
     /// Accepts a connection, or rejects it if there is no room.
-    func accept(_ stream: ByteStream, at senderProtocol: Admission.SenderProtocol) {
+    func accept(_ stream: ByteStream, at entrance: Entrance) {
         lastNumber += 1
         let connection: any SenderConnection =
-            switch senderProtocol {
+            switch entrance {
             case .tnp: IngressConnection(stream, number: lastNumber, rules: rules.tnp, host: self)
             case .http: HTTPSender(stream, number: lastNumber, rules: rules.http, host: self)
+            case .directHTTP: HTTPSender(stream, number: lastNumber, rules: rules.directHTTP, host: self)
             }
         connections[lastNumber] = connection
+        let senderProtocol = entrance.senderProtocol
+        let namesCircuit = rules.tnp.circuitIDs && entrance != .directHTTP
         switch registry.place(at: senderProtocol, use: use(of:)) {
-        case .accept: opened(connection)
+        case .accept: opened(connection, namesCircuit: namesCircuit)
         case .acceptEvicting(let oldest):
             connections[oldest]?.evict(Self.busy("too many connections without HELLO or a request"))
-            opened(connection)
+            opened(connection, namesCircuit: namesCircuit)
         case .acceptEvictingIdle(let idle):
             let text = "too many connections, and this one was idle"
             if mayLinger {
@@ -69,7 +79,7 @@ final class SenderConnections: SenderHost {
             } else {
                 connections[idle]?.evict(GoAway(code: .idle, text: text))
             }
-            opened(connection)
+            opened(connection, namesCircuit: namesCircuit)
         case .reject:
             let goAway = Self.busy("too many connections")
             if mayLinger { connection.reject(goAway) } else { connection.evict(goAway) }
@@ -81,9 +91,10 @@ final class SenderConnections: SenderHost {
 
     private static func busy(_ text: String) -> GoAway { GoAway(code: .busy, retryAfter: 10_000, text: text) }
 
-    private func opened(_ connection: any SenderConnection) {
+    /// - Parameter namesCircuit: whether tor's PROXY line will name the connection's circuit.
+    private func opened(_ connection: any SenderConnection, namesCircuit: Bool) {
         registry.opened(connection.number, at: connection.senderProtocol)
-        guard !rules.tnp.circuitIDs else { return }
+        guard !namesCircuit else { return }
         if let goAway = intake.connected(connection, as: .connection(connection.number)) { connection.reject(goAway) }
     }
 

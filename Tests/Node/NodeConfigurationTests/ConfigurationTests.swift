@@ -436,7 +436,8 @@ import Tor
         #expect(far?.key == "listen.port")
         #expect(
             far?.problem.contains(
-                "known keys: admin, admin_token_file, allow_public, allow_public_admin, circuit_ids, http, tnp") == true
+                "known keys: admin, admin_token_file, allow_public, allow_public_admin, circuit_ids, direct_http, http, tnp"
+            ) == true
         )
     }
 

@@ -106,6 +106,28 @@ import Testing
         await stage.end()
     }
 
+    @Test func `a desktop without tor is served at direct_http beside the node's own tor, and limited by connection`()
+        async throws
+    {
+        let stage = Stage()
+        let direct = Endpoint.unix(path: "\(stage.directory)/direct.sock")
+        let gates = "[limits]\nabuse_burst = 5\nabuse_per_minute = 1\n"
+        let text = stage.configuration(try await stage.services.start(), circuitIDs: true, gates: gates)
+            .replacing("[listen]\n", with: "[listen]\ndirect_http = \"unix:direct.sock\"\n")
+        try await stage.startNode(text)
+        let phone = await stage.phone(.iOS)
+        func ask(_ bytes: [UInt8], at endpoint: Endpoint) async throws -> [HTTPAnswer] {
+            try HTTPAnswer.all(in: try await stage.raw(bytes, to: endpoint, readingFor: .seconds(10)))
+        }
+        let bad = RequestBytes.get("/relay?isAndroid=maybe", closes: false)
+        let first = try await ask(Array(repeating: bad, count: 8).joined() + [], at: direct)
+        #expect(first.count >= 5 && first.prefix(5).allSatisfy { $0.status == 400 })
+        #expect(try await ask(request(phone), at: direct).map(\.text) == ["success"])
+        #expect(try await ask(request(phone), at: stage.httpSocket).map(\.status) == [400])
+        try await expectNoConnections(stage)
+        await stage.end()
+    }
+
     @Test func `an unexpected PROXY line gets 400 with a hint to circuit_ids`() async throws {
         let stage = Stage()
         try await stage.start()

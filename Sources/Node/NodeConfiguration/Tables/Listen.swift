@@ -20,6 +20,9 @@ extension Configuration {
         package var tnp: Endpoint
         /// The endpoint of the HTTP API for today's desktops; `nil` if it is disabled.
         package var http: Endpoint?
+        /// The endpoint of the HTTP API for desktops that reach the node without tor, on a home network; `nil` if it is
+        /// disabled.
+        package var directHTTP: Endpoint?
         /// Whether tor writes a PROXY line with the circuit id before each stream.
         package var circuitIDs: Bool
         /// The endpoint of health checks, metrics and the dashboard; `nil` if it is disabled.
@@ -32,11 +35,14 @@ extension Configuration {
 
         /// All endpoints, each with its configuration key.
         package var endpoints: [(key: String, endpoint: Endpoint)] {
-            [("listen.tnp", Optional(tnp)), ("listen.http", http), ("listen.admin", admin)].compactMap {
-                key, endpoint in
-                endpoint.map { (key, $0) }
-            }
+            [
+                ("listen.tnp", Optional(tnp)), ("listen.http", http), ("listen.direct_http", directHTTP),
+                ("listen.admin", admin),
+            ].compactMap { key, endpoint in endpoint.map { (key, $0) } }
         }
+
+        /// Whether the node has the HTTP API.
+        package var servesHTTP: Bool { http != nil || directHTTP != nil }
 
         init(_ root: TableReader) {
             let table = root.table(
@@ -52,6 +58,11 @@ extension Configuration {
                 table, "http", isPublicAllowed: isPublicAllowed, automatic: Self.ports.http,
                 "HTTP API for today's desktops, usually `on`; see bisq.md. Disabled if not set")
             (self.tnp, self.http) = (tnp?.endpoint ?? Self.ports.tnp, http?.endpoint)
+            directHTTP =
+                Self.endpoint(
+                    table, "direct_http", isPublicAllowed: isPublicAllowed,
+                    "HTTP API for desktops that reach the node without tor, at home: see self-hosting-an-app.md. Each connection has limits of its own. Disabled if not set"
+                )?.endpoint
             isAutomatic = (tnp?.isAutomatic ?? false, http?.isAutomatic ?? false)
             circuitIDs = table.boolean(
                 "circuit_ids", default: false,
@@ -78,6 +89,9 @@ extension Configuration {
             if self.http == self.tnp, !self.tnp.isAnyPort {
                 table.note("http", "is the same address as listen.tnp; each endpoint needs its own")
             }
+            if let directHTTP, directHTTP == self.tnp || directHTTP == self.http, !directHTTP.isAnyPort {
+                table.note("direct_http", "is the address of another endpoint; each endpoint needs its own")
+            }
         }
 
         /// Listens for the node's own tor: at sockets in this directory, unless the file names addresses.
@@ -101,7 +115,8 @@ extension Configuration {
         }
 
         package static func == (one: Self, other: Self) -> Bool {
-            one.tnp == other.tnp && one.http == other.http && one.admin == other.admin
+            one.tnp == other.tnp && one.http == other.http && one.directHTTP == other.directHTTP
+                && one.admin == other.admin
                 && one.adminTokenFile == other.adminTokenFile && one.circuitIDs == other.circuitIDs
         }
 

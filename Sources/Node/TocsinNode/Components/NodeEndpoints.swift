@@ -14,6 +14,8 @@ final class NodeEndpoints: NodeComponent {
     private var listeners: [Listener] = []
     /// The address of the HTTP endpoint, if there is one.
     private(set) var http: Endpoint?
+    /// The address of the HTTP endpoint for senders without tor, if there is one.
+    private(set) var directHTTP: Endpoint?
     private(set) var admin: AdminServer?
 
     init(_ configuration: Configuration, for connections: SenderConnections, on loop: EventLoop) {
@@ -28,10 +30,14 @@ final class NodeEndpoints: NodeComponent {
     /// - Returns: the address of the TNP endpoint.
     /// - Throws: `PortError`, or `ConfigurationError` if the admin port's token cannot be read.
     func listen(for source: any AdminServer.Source) throws -> Endpoint {
-        let tnp = try listen(at: configuration.listen.tnp, .tnp)
-        let http = try configuration.listen.http.map { (endpoint) throws(PortError) in try listen(at: endpoint, .http) }
-        listeners = [tnp] + [http].compactMap(\.self)
+        let tnp = try listen(at: configuration.listen.tnp, .tnp, "listen.tnp")
+        let http = try configuration.listen.http.map { try listen(at: $0, .http, "listen.http") }
+        let directHTTP = try configuration.listen.directHTTP.map {
+            try listen(at: $0, .directHTTP, "listen.direct_http")
+        }
+        listeners = [tnp, http, directHTTP].compactMap(\.self)
         self.http = http?.endpoint
+        self.directHTTP = directHTTP?.endpoint
         if let endpoint = configuration.listen.admin {
             let token = try configuration.adminToken()
             admin = try PortError.naming("listen.admin") { () throws(ListenError) in
@@ -50,13 +56,14 @@ final class NodeEndpoints: NodeComponent {
         }
     }
 
-    private func listen(at endpoint: Endpoint, _ senderProtocol: Admission.SenderProtocol) throws(PortError) -> Listener
-    {
-        let listener = try PortError.naming("listen.\(senderProtocol.rawValue)") { () throws(ListenError) in
+    private func listen(
+        at endpoint: Endpoint, _ entrance: SenderConnections.Entrance, _ key: String
+    ) throws(PortError) -> Listener {
+        let listener = try PortError.naming(key) { () throws(ListenError) in
             // Its own tor is the node's user, unless systemd runs it in the node's group.
             let isForNode = configuration.tor.managed == true && configuration.tor.runner == .node
             return try Listener(endpoint, on: loop, mode: isForNode ? 0o600 : 0o660) { [unowned connections] stream in
-                connections.accept(stream, at: senderProtocol)
+                connections.accept(stream, at: entrance)
             }
         }
         listener.pause()
@@ -72,6 +79,7 @@ final class NodeEndpoints: NodeComponent {
     func closeToSenders() {
         listeners = []
         http = nil
+        directHTTP = nil
     }
 
     func close(isolation: isolated (any Actor)?) async {

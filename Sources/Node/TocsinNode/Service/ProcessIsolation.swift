@@ -140,5 +140,5 @@ extension FileRules {
 }
 
 extension Configuration {
-    fileprivate var endpoints: [Endpoint] { [listen.tnp, listen.http, listen.admin].compactMap(\.self) }
+    fileprivate var endpoints: [Endpoint] { listen.endpoints.map(\.endpoint) }
 }

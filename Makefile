@@ -164,6 +164,7 @@ image: deb
 test-image: image
 	$(call install,$(CONTAINERS))
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/image-test "$$(ls $(CURDIR)/.build/tocsin-image_*.tar)"
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/home-test "$$(ls $(CURDIR)/.build/tocsin-image_*.tar)"
 
 # Needs root and debootstrap: builds a program that depends on TocsinClient with three libraries and Swift, nothing else.
 test-dependant: packages-deb swift

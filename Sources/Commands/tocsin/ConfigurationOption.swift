@@ -27,7 +27,7 @@ struct ConfigurationOption: ParsableArguments {
     func file() throws -> String {
         guard let file = config ?? Self.standardFiles.first(where: Self.isStandard) else {
             throw fail(
-                "no configuration found: neither \(Self.standardFiles.joined(separator: " nor ")) exists."
+                "no configuration found: \(Self.standardFiles.joined(separator: " and ")) do not exist, or this user cannot see them."
                     + (getuid() == 0 ? " Root does not use another user's tocsin.toml unless it is named." : "")
                     + " Name one with --config FILE", .configuration)
         }

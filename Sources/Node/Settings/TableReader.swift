@@ -112,7 +112,11 @@ package final class TableReader {
         let mistyped = (table?.keys ?? []).sorted().first { present in
             !known.contains(present) && Self.distance(present, key) <= max(2, key.utf8.count / 3)
         }
-        guard let mistyped else { return problem(key, text) }
+        guard let mistyped else {
+            let name = "\(plainPath).\(key)"
+            let variable = EnvironmentKeys.all.contains(name) ? "; or set \(EnvironmentKeys.variable(of: name))" : ""
+            return problem(key, text + variable)
+        }
         return problem(mistyped, "unknown key; did you mean \(key)?")
     }
 

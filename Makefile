@@ -22,14 +22,16 @@ PYTHON := python3 python3-jsonschema python3-cryptography python3-python-socks p
 ORACLES := http-ece==1.2.1 py-vapid==1.9.6 pywebpush==1.14.1
 # Takes out of the program the directories in which the loader would look for libraries.
 RELEASE := chrpath
-PACKAGING := dpkg-dev lintian mandoc systemd debootstrap systemd-container procps iproute2
+PACKAGING := dpkg-dev lintian mandoc reprepro gpg systemd debootstrap systemd-container procps iproute2
 IMAGING := dpkg-dev mmdebstrap
 # What runs the image: podman with runc, and Prometheus beside it.
 CONTAINERS := podman podman-compose runc netavark aardvark-dns iptables iproute2 curl openssl prometheus python3-cryptography
 PREFIX ?= /usr/local
 # What is released and measured: Swift's runtime linked statically, jemalloc as the allocator, and no checks for
 # overlapping accesses at run time (debug builds, which the tests use, have them). Docs/benchmarks.md has each figure.
-OPTIMISED := -c release --static-swift-stdlib -Xswiftc -cross-module-optimization -Xswiftc -enforce-exclusivity=unchecked \
+# No path of the machine that builds, so that every machine builds the same bytes.
+PREFIX_MAP := -Xcc -ffile-prefix-map=$(CURDIR)=. -Xcxx -ffile-prefix-map=$(CURDIR)=. -Xswiftc -file-prefix-map -Xswiftc $(CURDIR)=.
+OPTIMISED := $(PREFIX_MAP) -c release --static-swift-stdlib -Xswiftc -cross-module-optimization -Xswiftc -enforce-exclusivity=unchecked \
   -Xlinker --no-as-needed -Xlinker -ljemalloc -Xlinker --as-needed -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 FUZZ_SECONDS ?= 60
 SIMULATE_MINUTES ?= 10
@@ -39,7 +41,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -47,8 +49,10 @@ help:
 	@echo "make test         whether it works: twelve minutes, with a private Tor network, a browser and all clients"
 	@echo "make test-quick   tests without tor, browser, JVM and running nodes"
 	@echo "make test-all     also what takes long: the release build, kept seeds, OnionBalance, Prosody, desktops in Java"
-	@echo "make build        debug build             make release   optimised and stripped: .build/tocsin"
+	@echo "make build        debug build             make program   optimised and stripped: .build/tocsin"
 	@echo "make clients      the clients in other languages: Clients/java/target/tocsin-client.jar, Clients/python/dist/*.whl"
+	@echo "make release      what is published of a version: packages, image, clients, sums; KEY=... signs it: Docs/releasing.md"
+	@echo "make test-release installs it from its apt repository and its tarball    make verify-release  builds it again"
 	@echo "make test-publish what Maven Central and PyPI would take of the clients"
 	@echo "make deb          Debian package          make test-deb  install, run and purge it in a container"
 	@echo "make image        container image           make test-image  runs Docs/examples/container with it, and a node at home"
@@ -111,12 +115,18 @@ packages-clients:
 build: packages
 	$(SWIFT) build
 
-release: packages
+program: packages
 	$(call install,$(RELEASE))
 	$(SWIFT) build $(OPTIMISED) --product tocsin
-	strip --strip-all --remove-section=.comment -o .build/tocsin .build/release/tocsin
-	chrpath --delete .build/tocsin >/dev/null
+	Packaging/strip .build/release/tocsin .build/tocsin
 	@ls -l .build/tocsin
+
+# The program of the tarball: with the libraries that other distributions have in other versions.
+program-static: program
+	Packaging/static-libraries $(CURDIR)/.build/static
+	$(SWIFT) build $(OPTIMISED) -Xlinker -L$(CURDIR)/.build/static -Xlinker -lz --product tocsin
+	Packaging/strip .build/release/tocsin .build/tocsin-static '$$ORIGIN/../lib/tocsin'
+	@ls -l .build/tocsin-static
 
 # For senders, the jar with the library, the jar with the command line, the API pages in target/site, and the wheel; for
 # phones, a jar.
@@ -141,7 +151,7 @@ published:
 packages-deb: packages
 	$(call install,$(PACKAGING))
 
-deb: packages-deb release
+deb: packages-deb program
 	mandoc -Tlint -W warning Docs/man/*
 	rm -f .build/*.deb; Packaging/build .build/tocsin .build
 	lintian --pedantic --fail-on error,warning --allow-root .build/tocsin_*.deb
@@ -150,7 +160,8 @@ deb: packages-deb release
 # Needs root and debootstrap: installs, runs, upgrades, removes and purges the package in a container, and runs the
 # commands of Docs/quickstart.md as written.
 test-deb: deb
-	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/install-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)" \
+	  "$$(Packaging/last-release-package)"
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/quickstart-test "$$(ls $(CURDIR)/.build/tocsin_*.deb)"
 
 # Needs root: an OCI image of the package, for podman and docker.
@@ -166,12 +177,36 @@ test-image: image
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/image-test "$$(ls $(CURDIR)/.build/tocsin-image_*.tar)"
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/home-test "$$(ls $(CURDIR)/.build/tocsin-image_*.tar)"
 
+# The files of a release that anybody can make, the same byte for byte: see verify-release.
+release-files: deb program-static clients
+	rm -rf .build/release-files
+	Packaging/release .build/release-files
+
+# With KEY, a key of gpg: also the signed apt repository, and signed sums. APT, the repository of the last release, is continued.
+release: release-files image
+	cp .build/tocsin-image_*.tar .build/release-files/
+ifdef KEY
+	$(if $(APT),cp -r $(APT) .build/release-files/apt)
+	Packaging/publish .build/release-files $(KEY)
+else
+	@echo "not signed: make release KEY=..., with a key that gpg lists (Docs/releasing.md)"
+endif
+	@ls -l .build/release-files
+
+# Needs root and debootstrap. Signs a copy with a key of its own.
+test-release: release
+	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/release-test $(CURDIR)/.build/release-files
+
+# Builds the commit in a directory of its own, and compares it with the release in DIRECTORY, or else with a second build.
+verify-release: swift
+	Packaging/verify $(DIRECTORY)
+
 # Needs root and debootstrap: builds a program that depends on TocsinClient with three libraries and Swift, nothing else.
 test-dependant: packages-deb swift
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/dependant-test
 
 # For systems without dpkg. Afterwards run: systemd-sysusers && systemd-tmpfiles --create
-install: release
+install: program
 	Packaging/install .build/tocsin "$(DESTDIR)" "$(PREFIX)"
 
 demo: packages

@@ -21,7 +21,7 @@ let fuzzed: [Target.Dependency] = [
 /// The folders of Sources and Tests, from the lowest floor to the highest, with the targets in each.
 let floors: KeyValuePairs = [
     "C": [
-        "CAllocator", "CClock", "CHiredis", "CLLHTTP", "CLibevent", "CLinux", "CNGHTTP2", "COpenSSL", "CPNG",
+        "CAllocator", "CBuild", "CClock", "CHiredis", "CLLHTTP", "CLibevent", "CLinux", "CNGHTTP2", "COpenSSL", "CPNG",
         "CQREncode",
         "CSQLite", "CSeccomp", "CSodium", "CWorld", "CLua",
     ],
@@ -69,6 +69,7 @@ let package = Package(
 
         // Settings of the allocator, which C alone can define.
         .target(name: "CAllocator"),
+        .target(name: "CBuild"),
         .target(name: "CClock"),
         // OpenSSL (libssl-dev), which must be told before it starts that it is not to clean up at exit.
         .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
@@ -202,7 +203,7 @@ let package = Package(
         .target(
             name: "TocsinNode",
             dependencies: [
-                "Settings",
+                "CBuild", "Settings",
                 .product(name: "DequeModule", package: "swift-collections"),
                 "TNP", "EventLoop", "Providers", "Admission", "Delivery", "Cryptography", "Tables",
                 "Time", "Prometheus", "Tor", "NodeConfiguration", "Ingress", "AdminPort", "Diagnostics",

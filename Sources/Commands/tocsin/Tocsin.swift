@@ -77,7 +77,7 @@ struct Tocsin: AsyncParsableCommand {
               tocsin status                        what the running node does
               tocsin send - --node ADDRESS.onion:7077 --type TRADE --title Paid --message "Trade 123 is paid" < pairing
             """,
-        version: Version.current,
+        version: Version.described,
         subcommands: [
             InitCommand.self, CheckCommand.self, RunCommand.self, StatusCommand.self, OnionCommand.self,
             KeysCommand.self, SendCommand.self,

@@ -46,14 +46,15 @@ remove_work() {
 # in_network COMMAND ...: runs the command in that network namespace.
 in_network() { nsenter -t "$network" -n -- "$@"; }
 
-# make_root [PACKAGE,...]: installs a minimal Debian and these packages.
+# make_root [PACKAGE,... [RELEASE]]: installs a minimal Debian and these packages: this machine's release, or another one.
 make_root() {
-    local release mirror
-    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    local own release mirror
+    own=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    release=${2:-$own}
     # shellcheck disable=SC2016 # apt's own variables
     mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 2>/dev/null |
-        awk -v release="$release" '$2 == release && /debian/ { print $1; exit }')
-    [ -n "$mirror" ] || { echo "$0: apt knows no mirror of $release; run apt-get update" >&2; exit 77; }
+        awk -v release="$own" '$2 == release && /debian/ { print $1; exit }')
+    [ -n "$mirror" ] || { echo "$0: apt knows no mirror of $own; run apt-get update" >&2; exit 77; }
     debootstrap --variant=minbase ${1:+"--include=$1"} "$release" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 || {
         tail -5 "$work/debootstrap.log" "$root/debootstrap/debootstrap.log" >&2 || true
         exit 1

@@ -124,17 +124,21 @@ program: packages
 # The program of the tarball: with the libraries that other distributions have in other versions.
 program-static: program
 	Packaging/static-libraries $(CURDIR)/.build/static
-	$(SWIFT) build $(OPTIMISED) -Xlinker -L$(CURDIR)/.build/static -Xlinker -lz --product tocsin
+	PKG_CONFIG_PATH=$(CURDIR)/.build/static $(SWIFT) build $(OPTIMISED) -Xlinker -L$(CURDIR)/.build/static -Xlinker -lz -Xlinker -rpath -Xlinker '$$ORIGIN/../lib/tocsin' \
+	  --product tocsin
 	Packaging/strip .build/release/tocsin .build/tocsin-static '$$ORIGIN/../lib/tocsin'
 	@ls -l .build/tocsin-static
+
+# The time of the commit, so that everybody builds the same jars.
+JAR_TIME = -Dproject.build.outputTimestamp=$(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 
 # For senders, the jar with the library, the jar with the command line, the API pages in target/site, and the wheel; for
 # phones, a jar.
 clients: packages-clients
-	cd Clients/java && mvn -q -B -s debian-settings.xml package
-	cd Clients/java-phone && mvn -q -B -s debian-settings.xml package
+	cd Clients/java && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
+	cd Clients/java-phone && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
 	rm -rf Clients/python/dist
-	cd Clients/python && /usr/bin/python3 -m build --no-isolation >/dev/null
+	cd Clients/python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) /usr/bin/python3 -m build --no-isolation >/dev/null
 	@ls -l Clients/java/target/tocsin-client*.jar Clients/java-phone/target/tocsin-phone.jar Clients/python/dist/*
 
 # What Maven Central and PyPI would take: published into .build/published, and checked there.
@@ -178,8 +182,9 @@ test-image: image
 	$$([ "$$(id -u)" = 0 ] || echo sudo) Tests/System/Package/home-test "$$(ls $(CURDIR)/.build/tocsin-image_*.tar)"
 
 # The files of a release that anybody can make, the same byte for byte: see verify-release.
-release-files: deb program-static clients
-	rm -rf .build/release-files
+release-files: deb program-static
+	rm -rf .build/release-files Clients/java/target/*.jar Clients/java-phone/target/*.jar
+	$(MAKE) clients
 	Packaging/release .build/release-files
 
 # With KEY, a key of gpg: also the signed apt repository, and signed sums. APT, the repository of the last release, is continued.

@@ -292,7 +292,7 @@ let package = Package(
             ],
             swiftSettings: ours),
         .testTarget(
-            name: "ConfinementTests", dependencies: ["TestSupport", "CLinux", "Confinement", "StandIns"],
+            name: "ConfinementTests", dependencies: ["TestSupport", "CLinux", "CSeccomp", "Confinement", "StandIns"],
             swiftSettings: ours),
         .testTarget(name: "ConsoleTests", dependencies: ["TestSupport", "Console", "tocsin"], swiftSettings: ours),
         .testTarget(

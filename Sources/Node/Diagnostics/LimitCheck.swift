@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import FoundationEssentials
+import Glibc
 import NodeConfiguration
 import Settings
 
 /// Checks the resource limits of a process (getrlimit(2)).
 struct LimitCheck: Equatable {
-    /// Locked memory that the keys and their guard pages need: 256 KiB.
-    static let lockedMemory: UInt64 = 256 << 10
+    /// Locked memory that the keys need, each of them a page: 64 pages, which have 4 KiB, or up to 64 KiB on ARM.
+    static let lockedMemory = 64 * UInt64(sysconf(Int32(_SC_PAGESIZE)))
 
     /// The process: `this shell`, or the running node with its pid.
     var process: String

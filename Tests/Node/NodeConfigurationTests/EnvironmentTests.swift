@@ -55,6 +55,18 @@ import Testing
         for key in EnvironmentKeys.all { #expect(keys.contains(key), "\(key)") }
     }
 
+    @Test func `the configurations that the compose files mount are valid`() throws {
+        let container = try Configuration(file: Repository.file("Docs/examples/container/tocsin.toml").path) { _ in nil
+        }
+        #expect(container.listen.adminTokenFile == "/run/secrets/admin.token")
+        let upstream = "rkeohxlubhyzl7ks3mwtzos5olfgocn7dwkbeg7toseadnapn5optfad.onion:7077"
+        let umbrel = Repository.file("Packaging/umbrel/tocsin/tocsin.toml").path
+        let home = try Configuration(file: umbrel) { $0 == "TOCSIN_APP_UPSTREAM_NODE" ? upstream : nil }
+        #expect(home.listen.directHTTP == .tcp(host: "0.0.0.0", port: 7080) && home.listen.http == nil)
+        let error = #expect(throws: ConfigurationError.self) { try Configuration(file: umbrel) { _ in nil } }
+        #expect(error?.problem.contains("or set TOCSIN_APP_UPSTREAM_NODE") == true)
+    }
+
     @Test func `the documentation names every variable`() throws {
         let page = try String(contentsOf: Repository.root.appending(path: "Docs/configuration.md"), encoding: .utf8)
         for key in EnvironmentKeys.all { #expect(page.contains("`\(EnvironmentKeys.variable(of: key))`"), "\(key)") }

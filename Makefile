@@ -138,6 +138,7 @@ clients: packages-clients
 	cd Clients/java && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
 	cd Clients/java-phone && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
 	rm -rf Clients/python/dist
+	chmod -R go=rX,u+rwX Clients/python/tocsin_client Clients/python/*.*
 	cd Clients/python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) /usr/bin/python3 -m build --no-isolation >/dev/null
 	@ls -l Clients/java/target/tocsin-client*.jar Clients/java-phone/target/tocsin-phone.jar Clients/python/dist/*
 

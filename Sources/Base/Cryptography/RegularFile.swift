@@ -8,7 +8,7 @@ package enum RegularFile {
     package enum Access: Sendable {
         case anyone
         /// Its owner only, or the processes to which a service manager or a container runtime has given it; see
-        /// ``RegularFile/isPrivate(mode:in:secretDirectories:)``.
+        /// ``RegularFile/isPrivate(mode:in:secretDirectories:isShielded:)``.
         case owner
         /// This process's user only, who must own it; the path must not be a symbolic link.
         case thisUser
@@ -87,19 +87,39 @@ package enum RegularFile {
     private static let secretDirectories = ["/run/secrets", "/run/credentials"]
 
     /// Whether only its owner can access a file of this mode, or only the processes to which it was given. A service manager
-    /// or a container runtime gives a process its secrets in a directory that no others can enter; the files in there belong
-    /// to root, and have mode 0440 or 0444, so that the process's user can read them.
-    static func isPrivate(mode: mode_t, in place: String?, secretDirectories: [String]) -> Bool {
+    /// or a container runtime gives a process its secrets as files that the process's user can read, of mode 0440 or 0444. It
+    /// keeps others away by a mount in the container or the unit alone, or by a directory that no others can enter.
+    /// - Parameters:
+    ///   - place: the file's path without links; `nil` if it is not known.
+    ///   - isShielded: whether such a mount or directory holds the file beneath this directory.
+    static func isPrivate(
+        mode: mode_t, in place: String?, secretDirectories: [String], isShielded: (_ directory: String) -> Bool
+    ) -> Bool {
         if mode & 0o077 == 0 { return true }
         guard mode & 0o033 == 0, let place else { return false }
-        return secretDirectories.contains { $0.hasPrefix("/") && place.hasPrefix("\($0)/") }
+        return secretDirectories.contains {
+            $0.hasPrefix("/") && place.hasPrefix("\($0)/") && isShielded($0)
+        }
     }
 
-    private static func isPrivate(_ status: stat, _ descriptor: Int32) -> Bool {
+    private static func isPrivate(_ file: stat, _ descriptor: Int32) -> Bool {
         let given = getenv("CREDENTIALS_DIRECTORY").map { String(cString: $0) }
+        let place = place(of: descriptor)
         return isPrivate(
-            mode: status.st_mode, in: place(of: descriptor),
-            secretDirectories: secretDirectories + [given].compactMap(\.self))
+            mode: file.st_mode, in: place, secretDirectories: secretDirectories + [given].compactMap(\.self)
+        ) { directory in place.map { isShielded(file, at: $0, beneath: directory) } ?? false }
+    }
+
+    /// Whether a file is on another file system than /run, or in a directory, up to this one, that others cannot enter.
+    private static func isShielded(_ file: stat, at place: String, beneath directory: String) -> Bool {
+        var status = stat()
+        if stat("/run", &status) == 0, status.st_dev != file.st_dev { return true }
+        var path = place
+        while path.count > directory.count, let slash = path.lastIndex(of: "/") {
+            path = String(path[..<slash])
+            if stat(path, &status) == 0, status.st_mode & 0o007 == 0 { return true }
+        }
+        return false
     }
 
     /// Whether a file may be read with ``Access/owner``; also if it cannot be opened, which reading it will report.

@@ -61,7 +61,7 @@ struct AdminGate: Sendable {
     }
 
     /// Whose requests are answered.
-    enum Admission: Sendable {
+    enum Access: Sendable {
         /// Those at a unix socket. The Host field is not checked: a web page cannot reach a unix socket.
         case socket
         /// Those that name this machine as their host.
@@ -71,7 +71,7 @@ struct AdminGate: Sendable {
         case holders(of: AdminToken)
     }
 
-    let admits: Admission
+    let access: Access
 
     /// Checks a request and returns the resource it names.
     /// - Throws: ``Refusal``.
@@ -79,7 +79,7 @@ struct AdminGate: Sendable {
         let host = request.header("host")
         let path = request.target.prefix { $0 != UInt8(ascii: "?") }
         let route = Route(rawValue: String(decoding: path, as: UTF8.self))
-        switch admits {
+        switch access {
         case .socket: break
         case .thisMachine:
             // A health check may be made with HTTP/1.0, which has no Host; a browser always sends one.

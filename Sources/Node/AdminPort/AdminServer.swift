@@ -17,7 +17,8 @@ package final class AdminServer: HTTPConnection.Delegate {
         var isAlive: Bool { get }
     }
 
-    /// Maximum connections. A further one replaces an idle connection; if none is idle, the new connection is closed.
+    /// Maximum connections. A further one replaces an idle connection, or else the oldest one that has not had an answer; if
+    /// there is none, the new connection is closed.
     static let maximumConnections = 32
     /// Maximum event streams. A request for a further one gets 503.
     static let maximumStreams = 8
@@ -26,12 +27,14 @@ package final class AdminServer: HTTPConnection.Delegate {
 
     private let loop: EventLoop
     private unowned let source: any Source
-    private let gate: AdminGate
+    private var gate: AdminGate
     private var listener: Listener?
     /// The address on which the server listens.
     package private(set) var endpoint: Endpoint
     /// All connections, oldest first.
     private var connections: [HTTPConnection] = []
+    /// The connections whose requests the gate has admitted.
+    private var trusted: Set<ObjectIdentifier> = []
     /// The connections that receive events.
     private var streams: [HTTPConnection] = []
     /// Sends the next event; `nil` while there are no streams.
@@ -48,14 +51,23 @@ package final class AdminServer: HTTPConnection.Delegate {
         self.endpoint = endpoint
         self.loop = loop
         self.source = source
-        gate =
-            if let token { AdminGate(admits: .holders(of: token)) } else if case .unix = endpoint {
-                AdminGate(admits: .socket)
-            } else { AdminGate(admits: .thisMachine) }
+        gate = Self.gate(at: endpoint, token)
         // Owner only: an external tor may be in the group that can connect to the sockets for senders.
         let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
         self.listener = listener
         self.endpoint = listener.endpoint
+    }
+
+    private static func gate(at endpoint: Endpoint, _ token: AdminToken?) -> AdminGate {
+        if let token { return AdminGate(access: .holders(of: token)) }
+        return if case .unix = endpoint { AdminGate(access: .socket) } else { AdminGate(access: .thisMachine) }
+    }
+
+    /// Asks for another token from now on, also from those who read events.
+    package func use(_ token: AdminToken?) {
+        gate = Self.gate(at: endpoint, token)
+        for connection in connections { connection.close() }
+        (connections, streams, trusted) = ([], [], [])
     }
 
     /// Stops listening and closes all connections. Must be called before the server is released.
@@ -63,17 +75,18 @@ package final class AdminServer: HTTPConnection.Delegate {
         listener = nil
         timer = nil
         for connection in connections { connection.close() }
-        connections = []
-        streams = []
+        (connections, streams, trusted) = ([], [], [])
     }
 
     // MARK: Connections
 
     private func accept(_ stream: ByteStream) {
         if connections.count >= Self.maximumConnections {
-            guard let idle = connections.first(where: \.isIdle) else { return stream.close() }
-            idle.close()
-            forget(idle)
+            // Where other machines connect, nobody can keep out those who have the token.
+            let stranger = connections.first { !trusted.contains(ObjectIdentifier($0)) }
+            guard let least = connections.first(where: \.isIdle) ?? stranger else { return stream.close() }
+            least.close()
+            forget(least)
         }
         // No request to the admin port has a body.
         var limits = HTTPLimits.standard
@@ -87,6 +100,7 @@ package final class AdminServer: HTTPConnection.Delegate {
     private func forget(_ connection: HTTPConnection) {
         connections.removeAll { $0 === connection }
         streams.removeAll { $0 === connection }
+        trusted.remove(ObjectIdentifier(connection))
     }
 
     /// The response to a malformed request, after which the connection closes.
@@ -100,6 +114,7 @@ package final class AdminServer: HTTPConnection.Delegate {
     package func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
         do throws(AdminGate.Refusal) {
             let route = try gate.route(of: request)
+            trusted.insert(ObjectIdentifier(connection))
             guard route != .events else { return stream(to: connection) }
             connection.respond(answer(route))
         } catch {

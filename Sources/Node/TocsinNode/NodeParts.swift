@@ -214,6 +214,7 @@ final class NodeParts: DispatchObserver {
             if let managed = configuration.tor.managed { new.decideTor(managed) }
             let restartKeys = new.keysRequiringRestart(comparedTo: configuration)
             let (rules, senders) = (connections.rules, intakeState.settings.senders)
+            try endpoints.reloadToken(new)
             let replaced = try apply(configuration.reloaded(from: new), held)
             if connections.rules.announcesOther(than: rules) || intakeState.settings.senders != senders {
                 // WELCOME is no longer true.

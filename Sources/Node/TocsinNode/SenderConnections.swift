@@ -49,24 +49,24 @@ final class SenderConnections: SenderHost {
     // MARK: New connections
 
     /// Where a sender connects.
-    enum Entrance {
+    enum SenderEndpoint {
         case tnp, http, directHTTP
 
         var senderProtocol: Admission.SenderProtocol { self == .tnp ? .tnp : .http }
     }
 
     /// Accepts a connection, or rejects it if there is no room.
-    func accept(_ stream: ByteStream, at entrance: Entrance) {
+    func accept(_ stream: ByteStream, at endpoint: SenderEndpoint) {
         lastNumber += 1
         let connection: any SenderConnection =
-            switch entrance {
+            switch endpoint {
             case .tnp: IngressConnection(stream, number: lastNumber, rules: rules.tnp, host: self)
             case .http: HTTPSender(stream, number: lastNumber, rules: rules.http, host: self)
             case .directHTTP: HTTPSender(stream, number: lastNumber, rules: rules.directHTTP, host: self)
             }
         connections[lastNumber] = connection
-        let senderProtocol = entrance.senderProtocol
-        let namesCircuit = rules.tnp.circuitIDs && entrance != .directHTTP
+        let senderProtocol = endpoint.senderProtocol
+        let namesCircuit = rules.tnp.circuitIDs && endpoint != .directHTTP
         switch registry.place(at: senderProtocol, use: use(of:)) {
         case .accept: opened(connection, namesCircuit: namesCircuit)
         case .acceptEvicting(let oldest):

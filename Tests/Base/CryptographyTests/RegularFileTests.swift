@@ -93,7 +93,8 @@ import Testing
         {
             #expect(
                 RegularFile.isPrivate(
-                    mode: mode, in: place, secretDirectories: ["/run/secrets", "/run/credentials/tocsin.service"]))
+                    mode: mode, in: place, secretDirectories: ["/run/secrets", "/run/credentials/tocsin.service"]
+                ) { _ in true })
         }
     }
 
@@ -106,7 +107,12 @@ import Testing
         ] as [(mode_t, String?)])
     func `a file that others can write, or that is elsewhere, is not private`(_ mode: mode_t, _ place: String?) {
         // An empty or relative CREDENTIALS_DIRECTORY names no place.
-        #expect(!RegularFile.isPrivate(mode: mode, in: place, secretDirectories: ["/run/secrets", "", "etc"]))
+        #expect(
+            !RegularFile.isPrivate(mode: mode, in: place, secretDirectories: ["/run/secrets", "", "etc"]) { _ in true })
+        // A directory that anybody on the machine can enter.
+        #expect(
+            !RegularFile.isPrivate(mode: 0o444, in: "/run/secrets/a", secretDirectories: ["/run/secrets"]) { _ in false
+            })
     }
 
     @Test func `a link into another directory does not make a file a secret`() throws {

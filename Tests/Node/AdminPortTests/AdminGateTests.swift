@@ -18,7 +18,7 @@ import Testing
         let request = HTTPRequest(
             method: method, target: Array(target.utf8), minorVersion: 1,
             headers: all.map { (name: $0.0, value: $0.1) }, body: [])
-        return try AdminGate(admits: token.map { .holders(of: $0) } ?? (onSocket ? .socket : .thisMachine)).route(
+        return try AdminGate(access: token.map { .holders(of: $0) } ?? (onSocket ? .socket : .thisMachine)).route(
             of: request)
     }
 

@@ -20,6 +20,14 @@ check() {
     fi
 }
 not() { ! "$@"; }
+# lacks PATTERN COMMAND ...: whether the command succeeds, prints something, and nothing of it matches.
+lacks() {
+    local pattern=$1 output
+    shift
+    output=$("$@" 2>&1) || { echo "$* failed: $output"; return 1; }
+    [ -n "$output" ] || { echo "$* printed nothing"; return 1; }
+    ! grep -E -- "$pattern" <<<"$output"
+}
 is() { [ "$1" = "$2" ] || { echo "is '$1', not '$2'"; return 1; }; }
 
 # soon COMMAND ...: retries the command for about 30 s.

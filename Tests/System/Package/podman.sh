@@ -59,7 +59,7 @@ load_image() {
 }
 
 # The options of every container of a node: as in compose.yaml.
-confined=(--read-only --cap-drop all --security-opt no-new-privileges)
+confined=(--read-only --read-only-tmpfs=false --cap-drop all --security-opt no-new-privileges)
 
 # stand_ins DIRECTORY NETWORK ADDRESS: starts stand-ins for Apple, Google and the phones in a container with the name
 # stand-ins, and sets phone, the pairing token of an iPhone with Bisq 1's app.

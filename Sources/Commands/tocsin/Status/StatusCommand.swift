@@ -97,6 +97,11 @@ struct StatusCommand: AsyncParsableCommand {
                 "no node answers at listen.admin, \(admin): \(error). Is it running, and are you its user?",
                 .unreachable)
         }
+        guard !answer.starts(with: Array("HTTP/1.1 401 ".utf8)) else {
+            throw fail(
+                "\(admin) does not take the token in listen.admin_token_file: after a change, reload the node",
+                .configuration)
+        }
         let mark = Array("\r\n\r\n".utf8)
         // 503: a node that is not ready.
         let isAnswer = ["200", "503"].contains { answer.starts(with: Array("HTTP/1.1 \($0) ".utf8)) }

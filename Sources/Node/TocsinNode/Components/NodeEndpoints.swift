@@ -57,17 +57,24 @@ final class NodeEndpoints: NodeComponent {
     }
 
     private func listen(
-        at endpoint: Endpoint, _ entrance: SenderConnections.Entrance, _ key: String
+        at endpoint: Endpoint, _ sender: SenderConnections.SenderEndpoint, _ key: String
     ) throws(PortError) -> Listener {
         let listener = try PortError.naming(key) { () throws(ListenError) in
             // Its own tor is the node's user, unless systemd runs it in the node's group.
             let isForNode = configuration.tor.managed == true && configuration.tor.runner == .node
             return try Listener(endpoint, on: loop, mode: isForNode ? 0o600 : 0o660) { [unowned connections] stream in
-                connections.accept(stream, at: entrance)
+                connections.accept(stream, at: sender)
             }
         }
         listener.pause()
         return listener
+    }
+
+    /// Asks the admin port's clients for the token that the file has now.
+    /// - Throws: `ConfigurationError`; the former token then stays.
+    func reloadToken(_ configuration: Configuration) throws {
+        guard let admin, self.configuration.listen.adminTokenFile == configuration.listen.adminTokenFile else { return }
+        admin.use(try configuration.adminToken())
     }
 
     /// Accepts senders.

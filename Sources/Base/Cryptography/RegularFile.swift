@@ -49,7 +49,7 @@ package enum RegularFile {
         if let directory, isOpen(descriptor, beneath: directory) { throw .system(EACCES) }
         switch access {
         case .anyone: break
-        case .owner: guard isPrivate(status, descriptor) else { throw .accessibleByOthers }
+        case .owner: guard isPrivate(descriptor, mode: status.st_mode) else { throw .accessibleByOthers }
         case .thisUser: guard status.st_mode & 0o077 == 0 else { throw .accessibleByOthers }
         }
         guard access != .thisUser || status.st_uid == geteuid() else { throw .accessibleByOthers }
@@ -102,18 +102,20 @@ package enum RegularFile {
         }
     }
 
-    private static func isPrivate(_ file: stat, _ descriptor: Int32) -> Bool {
+    private static func isPrivate(_ descriptor: Int32, mode: mode_t) -> Bool {
         let given = getenv("CREDENTIALS_DIRECTORY").map { String(cString: $0) }
         let place = place(of: descriptor)
         return isPrivate(
-            mode: file.st_mode, in: place, secretDirectories: secretDirectories + [given].compactMap(\.self)
-        ) { directory in place.map { isShielded(file, at: $0, beneath: directory) } ?? false }
+            mode: mode, in: place, secretDirectories: secretDirectories + [given].compactMap(\.self)
+        ) { directory in place.map { isShielded(descriptor, at: $0, beneath: directory) } ?? false }
     }
 
-    /// Whether a file is on another file system than /run, or in a directory, up to this one, that others cannot enter.
-    private static func isShielded(_ file: stat, at place: String, beneath directory: String) -> Bool {
+    /// Whether a file is on another mount than /run, or in a directory, up to this one, that others cannot enter.
+    private static func isShielded(_ file: Int32, at place: String, beneath directory: String) -> Bool {
+        let run = open("/run", pathOnly | O_CLOEXEC)
+        defer { if run >= 0 { close(run) } }
+        if let own = mount(of: file), let other = mount(of: run), own != other { return true }
         var status = stat()
-        if stat("/run", &status) == 0, status.st_dev != file.st_dev { return true }
         var path = place
         while path.count > directory.count, let slash = path.lastIndex(of: "/") {
             path = String(path[..<slash])
@@ -122,12 +124,27 @@ package enum RegularFile {
         return false
     }
 
+    /// O_PATH of <asm-generic/fcntl.h>, which Glibc's module lacks: only the place, which needs no right to read.
+    private static let pathOnly: Int32 = 0o10_000_000
+
+    /// The number of the mount that an open file is on (proc_pid_fdinfo(5), `mnt_id`).
+    private static func mount(of descriptor: Int32) -> Int? {
+        let file = open("/proc/self/fdinfo/\(descriptor)", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: 512)
+        let count = bytes.withUnsafeMutableBytes { Glibc.read(file, $0.baseAddress, $0.count) }
+        guard count > 0 else { return nil }
+        let line = bytes[..<count].split(separator: UInt8(ascii: "\n")).first { $0.starts(with: "mnt_id:".utf8) }
+        return line.flatMap { Int(String(decoding: $0.dropFirst(7).drop { $0 == 9 || $0 == 32 }, as: UTF8.self)) }
+    }
+
     /// Whether a file may be read with ``Access/owner``; also if it cannot be opened, which reading it will report.
     package static func isPrivate(_ path: String) -> Bool {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return true }
         defer { close(descriptor) }
         var status = stat()
-        return fstat(descriptor, &status) != 0 || isPrivate(status, descriptor)
+        return fstat(descriptor, &status) != 0 || isPrivate(descriptor, mode: status.st_mode)
     }
 }

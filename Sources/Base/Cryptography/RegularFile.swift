@@ -110,11 +110,13 @@ package enum RegularFile {
         ) { directory in place.map { isShielded(descriptor, at: $0, beneath: directory) } ?? false }
     }
 
-    /// Whether a file is on another mount than /run, or in a directory, up to this one, that others cannot enter.
+    /// Whether a file beneath a directory in /run is on another mount than /run, or any file in a directory, up to this one, that others cannot enter.
     private static func isShielded(_ file: Int32, at place: String, beneath directory: String) -> Bool {
         let run = open("/run", pathOnly | O_CLOEXEC)
         defer { if run >= 0 { close(run) } }
-        if let own = mount(of: file), let other = mount(of: run), own != other { return true }
+        if directory.hasPrefix("/run/"), let own = mount(of: file), let other = mount(of: run), own != other {
+            return true
+        }
         var status = stat()
         var path = place
         while path.count > directory.count, let slash = path.lastIndex(of: "/") {

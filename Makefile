@@ -135,11 +135,12 @@ JAR_TIME = -Dproject.build.outputTimestamp=$(shell TZ=UTC git log -1 --date=form
 # For senders, the jar with the library, the jar with the command line, the API pages in target/site, and the wheel; for
 # phones, a jar.
 clients: packages-clients
-	cd Clients/java && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
-	cd Clients/java-phone && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
+	@# Archives keep the modes of files, which depend on the user's umask.
+	chmod -R u=rwX,go=rX Clients
+	umask 022 && cd Clients/java && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
+	umask 022 && cd Clients/java-phone && mvn -q -B -s debian-settings.xml $(JAR_TIME) package
 	rm -rf Clients/python/dist
-	chmod -R go=rX,u+rwX Clients/python/tocsin_client Clients/python/*.*
-	cd Clients/python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) /usr/bin/python3 -m build --no-isolation >/dev/null
+	umask 022 && cd Clients/python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) /usr/bin/python3 -m build --no-isolation >/dev/null
 	@ls -l Clients/java/target/tocsin-client*.jar Clients/java-phone/target/tocsin-phone.jar Clients/python/dist/*
 
 # What Maven Central and PyPI would take: published into .build/published, and checked there.

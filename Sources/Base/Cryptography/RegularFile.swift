@@ -110,7 +110,8 @@ package enum RegularFile {
         ) { directory in place.map { isShielded(descriptor, at: $0, beneath: directory) } ?? false }
     }
 
-    /// Whether a file beneath a directory in /run is on another mount than /run, or any file in a directory, up to this one, that others cannot enter.
+    /// Whether something keeps others from a file beneath a directory: a mount of its own, if the directory is in /run, or a
+    /// directory on the way that others cannot enter.
     private static func isShielded(_ file: Int32, at place: String, beneath directory: String) -> Bool {
         let run = open("/run", pathOnly | O_CLOEXEC)
         defer { if run >= 0 { close(run) } }

@@ -27,13 +27,13 @@ package final class AdminServer: HTTPConnection.Delegate {
 
     private let loop: EventLoop
     private unowned let source: any Source
-    private var gate: AdminGate
+    private var token: AdminToken?
     private var listener: Listener?
     /// The address on which the server listens.
     package private(set) var endpoint: Endpoint
     /// All connections, oldest first.
     private var connections: [HTTPConnection] = []
-    /// The connections whose requests the gate has admitted.
+    /// The connections whose requests the gate has admitted, other than for their health.
     private var trusted: Set<ObjectIdentifier> = []
     /// The connections that receive events.
     private var streams: [HTTPConnection] = []
@@ -51,21 +51,22 @@ package final class AdminServer: HTTPConnection.Delegate {
         self.endpoint = endpoint
         self.loop = loop
         self.source = source
-        gate = Self.gate(at: endpoint, token)
+        self.token = token
         // Owner only: an external tor may be in the group that can connect to the sockets for senders.
         let listener = try Listener(endpoint, on: loop, mode: 0o600) { [unowned self] stream in accept(stream) }
         self.listener = listener
         self.endpoint = listener.endpoint
     }
 
-    private static func gate(at endpoint: Endpoint, _ token: AdminToken?) -> AdminGate {
+    private var gate: AdminGate {
         if let token { return AdminGate(access: .holders(of: token)) }
         return if case .unix = endpoint { AdminGate(access: .socket) } else { AdminGate(access: .thisMachine) }
     }
 
-    /// Asks for another token from now on, also from those who read events.
+    /// Asks for this token from now on; if it is another one, also from those who are connected.
     package func use(_ token: AdminToken?) {
-        gate = Self.gate(at: endpoint, token)
+        guard token != self.token else { return }
+        self.token = token
         for connection in connections { connection.close() }
         (connections, streams, trusted) = ([], [], [])
     }
@@ -114,7 +115,8 @@ package final class AdminServer: HTTPConnection.Delegate {
     package func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
         do throws(AdminGate.Refusal) {
             let route = try gate.route(of: request)
-            trusted.insert(ObjectIdentifier(connection))
+            // Anybody may ask whether the node is alive.
+            if route != .health { trusted.insert(ObjectIdentifier(connection)) }
             guard route != .events else { return stream(to: connection) }
             connection.respond(answer(route))
         } catch {

@@ -5,7 +5,7 @@ import Settings
 
 /// What the admin port asks for if `listen.admin_token_file` is set: the only thing that keeps others from the dashboard where
 /// other machines can reach it.
-package struct AdminToken: Sendable, Redacted {
+package struct AdminToken: Sendable, Equatable, Redacted {
     /// 128 bits have 22 characters in Base64, so nobody guesses a token of that length.
     static let lengths = 22...256
 
@@ -40,6 +40,8 @@ package struct AdminToken: Sendable, Redacted {
 
     /// The value of the field for a request.
     package var authorization: String { "Bearer \(String(decoding: bytes, as: UTF8.self))" }
+
+    package static func == (one: Self, other: Self) -> Bool { one.isEqual(other.bytes) }
 
     private func isEqual(_ other: [UInt8]) -> Bool { HMAC.constantTimeEqual(bytes, other) }
 

@@ -214,8 +214,9 @@ final class NodeParts: DispatchObserver {
             if let managed = configuration.tor.managed { new.decideTor(managed) }
             let restartKeys = new.keysRequiringRestart(comparedTo: configuration)
             let (rules, senders) = (connections.rules, intakeState.settings.senders)
-            try endpoints.reloadToken(new)
+            let token = try new.adminToken()
             let replaced = try apply(configuration.reloaded(from: new), held)
+            endpoints.use(token, of: new)
             if connections.rules.announcesOther(than: rules) || intakeState.settings.senders != senders {
                 // WELCOME is no longer true.
                 connections.closeIdle("the node's configuration has changed")

@@ -64,6 +64,12 @@ import Testing
         #expect(AdminToken(SecretBytes(text.utf8)) == nil)
     }
 
+    @Test func `two tokens are equal if their texts are`() throws {
+        let token = try #require(AdminToken(SecretBytes(Self.text.utf8)))
+        #expect(token == AdminToken(SecretBytes(Self.text.utf8)))
+        #expect(token != AdminToken(SecretBytes("\(Self.text)x".utf8)))
+    }
+
     @Test func `each route has its path, and a query is ignored`() throws {
         for each in AdminGate.Route.allCases {
             #expect(try route(each.rawValue) == each)

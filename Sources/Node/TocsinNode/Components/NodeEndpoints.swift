@@ -70,11 +70,10 @@ final class NodeEndpoints: NodeComponent {
         return listener
     }
 
-    /// Asks the admin port's clients for the token that the file has now.
-    /// - Throws: `ConfigurationError`; the former token then stays.
-    func reloadToken(_ configuration: Configuration) throws {
-        guard let admin, self.configuration.listen.adminTokenFile == configuration.listen.adminTokenFile else { return }
-        admin.use(try configuration.adminToken())
+    /// Asks the admin port's clients for the token that the file has now. Another file takes a restart.
+    func use(_ token: AdminToken?, of configuration: Configuration) {
+        guard self.configuration.listen.adminTokenFile == configuration.listen.adminTokenFile else { return }
+        admin?.use(token)
     }
 
     /// Accepts senders.

@@ -131,7 +131,10 @@ struct EngineStore {
 
     private mutating func set(_ command: Command) -> RedisReply {
         if command.has("NX") != nil, present(command) != nil { return .null }
-        let end = command.has("PX").flatMap { command.number($0 + 1) }.map { command.now + $0 }
+        let end =
+            command.has("KEEPTTL") != nil
+            ? present(command)?.end
+            : command.has("PX").flatMap { command.number($0 + 1) }.map { command.now + $0 }
         store(Entry(value: .text(command.arguments.first ?? []), end: end), at: command.key)
         return .status("OK")
     }

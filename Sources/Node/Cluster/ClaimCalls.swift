@@ -6,37 +6,45 @@ import Redis
 import TNP
 import Time
 
-/// The rates that the nodes of a cluster share, and the days for which a record counts.
+/// The rates that the nodes of a cluster share, and the days for which a record counts: numbers in a text.
 package struct SharedLimits: Sendable {
-    /// Of a device token.
-    private let device: [[UInt8]]
-    /// Of each budget.
-    private let budgets: [(budget: SharedBudget, rate: [[UInt8]])]
-    private let days: [[UInt8]]
+    private let settings: AdmissionSettings
+    private let senderProtocol: Admission.SenderProtocol
+    /// All rates and days.
+    let all: String
+    /// Without the rates of budgets.
+    let none: String
 
     /// The limits of these settings.
     /// - Parameter senderProtocol: the endpoint that received the submission.
     package init(_ settings: AdmissionSettings, for senderProtocol: Admission.SenderProtocol) {
-        device = Self.rate(settings.device)
-        budgets = SharedBudget.allCases.map { budget in
-            (budget, budget.rate(in: settings, through: senderProtocol).map(Self.rate) ?? Self.noRate)
-        }
-        days = [settings.provenDays, settings.deadDays, settings.senderForgetDays, settings.senderQuietDays].map {
-            Array("\($0)".utf8)
-        }
+        self.settings = settings
+        self.senderProtocol = senderProtocol
+        all = Self.text(settings, for: senderProtocol) { _ in true }
+        none = Self.text(settings, for: senderProtocol) { _ in false }
     }
-
-    private static let noRate: [[UInt8]] = [[0x30], [0x30]]
 
     /// Interval and time to refill, in microseconds; rounded up, so that the engine never admits more than the rate.
-    static func rate(_ rate: Rate) -> [[UInt8]] {
+    static func rate(_ rate: Rate) -> [Int64] {
         let interval = (60_000_000 + rate.perMinute - 1) / rate.perMinute
-        return [interval, interval * rate.burst].map { Array("\($0)".utf8) }
+        return [interval, interval * rate.burst].map { Int64(clamping: $0) }
     }
 
-    /// All rates and days. Budgets that are not wanted have no rate.
-    func arguments(wanting isWanted: (SharedBudget) -> Bool = { _ in true }) -> [[UInt8]] {
-        device + budgets.flatMap { isWanted($0.budget) ? $0.rate : Self.noRate } + days
+    /// Without the rates of budgets that are not wanted.
+    func only(_ isWanted: (SharedBudget) -> Bool) -> String {
+        Self.text(settings, for: senderProtocol, wanting: isWanted)
+    }
+
+    private static func text(
+        _ settings: AdmissionSettings, for senderProtocol: Admission.SenderProtocol,
+        wanting isWanted: (SharedBudget) -> Bool
+    ) -> String {
+        let budgets = SharedBudget.allCases.flatMap { budget in
+            isWanted(budget) ? budget.rate(in: settings, through: senderProtocol).map(rate) ?? [0, 0] : [0, 0]
+        }
+        let days = [settings.provenDays, settings.deadDays, settings.senderForgetDays, settings.senderQuietDays]
+        return (rate(settings.device) + budgets + days.map { Int64(clamping: $0) }).map { "\($0)" }.joined(
+            separator: " ")
     }
 }
 
@@ -46,22 +54,21 @@ package struct EnvelopeKeys: Sendable {
     package let digest: [UInt8]
     /// The keys of the envelope if it is stored.
     let stored: StoredEnvelopeKeys
-    private let pair, token: [UInt8]
-    private let budgets: [[UInt8]]
+    /// The keys of envelope, pair and device token, and those of the budgets.
+    let all: RedisArguments
 
     /// - Parameters:
     ///   - token: the keyed hash of the device token.
-    ///   - app: the name of the app.
-    package init(
-        _ envelope: Envelope, token: UInt64, app: String, through senderProtocol: Admission.SenderProtocol,
-        in names: KeyNames
-    ) {
+    ///   - budgets: ``KeyNames/budgets(of:through:)``.
+    package init(_ envelope: Envelope, token: UInt64, budgets: RedisArguments, in names: KeyNames) {
         let hash = Self.bytes(of: token)
-        digest = names.name(.envelope, of: envelope.digest.bytes)
         stored = StoredEnvelopeKeys(envelope.digest, in: names)
-        pair = names.name(.pair, of: hash + envelope.uniquePart)
-        self.token = Self.name(of: token, in: names)
-        budgets = SharedBudget.allCases.map { names.name(of: $0, app: app, through: senderProtocol) }
+        digest = stored.digest
+        var all = RedisArguments([
+            digest, names.name(.pair, of: hash + envelope.uniquePart), names.name(.deviceToken, of: hash),
+        ])
+        all.append(budgets)
+        self.all = all
     }
 
     private static func bytes(of token: UInt64) -> [UInt8] { withUnsafeBytes(of: token.bigEndian) { Array($0) } }
@@ -70,8 +77,6 @@ package struct EnvelopeKeys: Sendable {
     fileprivate static func name(of token: UInt64, in names: KeyNames) -> [UInt8] {
         names.name(.deviceToken, of: bytes(of: token))
     }
-
-    var all: [[UInt8]] { [digest, pair, token] + budgets }
 }
 
 /// The keys of a stored envelope in the engine.
@@ -81,8 +86,7 @@ package struct StoredEnvelopeKeys: Sendable {
     let digest, ofSessions, sessions: [UInt8]
 
     package init(_ digest: Digest256, in names: KeyNames) {
-        envelope = names.name(.storedEnvelope, of: digest.bytes)
-        self.digest = names.name(.envelope, of: digest.bytes)
+        (self.digest, envelope) = names.names(of: digest)
         ofSessions = names.beginning(.sessionEnvelopes)
         sessions = names.name(.storingSessions)
     }
@@ -134,9 +138,9 @@ package enum ClaimAnswer: Sendable, Equatable {
             self = .refused(.obstacle(obstacle))
         case .array(let parts):
             switch (parts.first?.text, parts.count) {
-            case ("claimed", 7):
-                guard let record = SharedRecord(parts[1...5]), let used = parts[6].microseconds else { return nil }
-                self = .claimed(record, used: used)
+            case ("claimed", 2):
+                guard let (record, used) = parts[1].bytes.flatMap({ SharedRecord.decode($0) }) else { return nil }
+                self = .claimed(record, used: .microseconds(Int64(clamping: used)))
             case ("final", 2):
                 guard let sealed = parts[1].bytes else { return nil }
                 self = .final(sealed)
@@ -162,21 +166,57 @@ extension RedisReply {
 }
 
 extension SharedRecord {
-    /// Decodes standing, since, day, sender and unsigned.
-    init?(_ parts: ArraySlice<RedisReply>) {
-        let parts = Array(parts)
-        guard parts.count == 5, let standing = parts[0].integer.flatMap({ UInt8(exactly: $0) }),
-            let since = parts[1].text.flatMap({ UInt64($0, radix: 10) }),
-            let day = parts[2].integer.flatMap({ UInt16(exactly: $0) }),
-            let sender = parts[3].text, let unsigned = parts[4].integer.flatMap({ UInt16(exactly: $0) })
+    /// Decodes a record of the engine, as functions.lua describes it.
+    /// - Returns: the record, and its last number; `nil` if it is none.
+    static func decode(_ text: [UInt8]) -> (record: SharedRecord, last: UInt64)? {
+        var numbers = DecimalNumbers(text)
+        guard let standing = numbers.next().flatMap({ UInt8(exactly: $0) }), let since = numbers.next(),
+            let day = numbers.next().flatMap({ UInt16(exactly: $0) }), let sender = numbers.next(),
+            let unsigned = numbers.next().flatMap({ UInt16(exactly: $0) }), let last = numbers.next(), numbers.isAtEnd
         else { return nil }
-        self.init(
-            standing: standing, since: since, day: day, sender: sender.isEmpty ? 0 : UInt64(sender, radix: 10) ?? 0,
-            unsignedDay: unsigned)
+        let record = SharedRecord(standing: standing, since: since, day: day, sender: sender, unsignedDay: unsigned)
+        return (record, last)
     }
 
-    fileprivate var arguments: [[UInt8]] {
-        ["\(standing)", "\(since)", "\(day)", sender == 0 ? "" : "\(sender)", "\(unsignedDay)"].map { Array($0.utf8) }
+    /// The record in the form of the engine, with an empty bucket.
+    fileprivate var text: [UInt8] {
+        var text: [UInt8] = []
+        for number in [UInt64(clamping: standing), since, UInt64(clamping: day), sender, UInt64(clamping: unsignedDay)]
+        {
+            text.append(decimal: number)
+            text.append(UInt8(ascii: " "))
+        }
+        text.append(UInt8(ascii: "0"))
+        return text
+    }
+}
+
+/// Reads decimal numbers with one space between two.
+private struct DecimalNumbers {
+    private let text: [UInt8]
+    private var index = 0
+
+    init(_ text: [UInt8]) { self.text = text }
+
+    /// Whether nothing is left.
+    var isAtEnd: Bool { index == text.count }
+
+    /// The next number; `nil` if none follows, or it is larger than 64 bits hold.
+    mutating func next() -> UInt64? {
+        if index > 0 {
+            guard index < text.count, text[index] == UInt8(ascii: " ") else { return nil }
+            index += 1
+        }
+        let start = index
+        var number: UInt64 = 0
+        while index < text.count, case let digit = text[index] &- UInt8(ascii: "0"), digit < 10 {
+            let (tens, isTooLarge) = number.multipliedReportingOverflow(by: 10)
+            let (sum, isLarger) = tens.addingReportingOverflow(UInt64(clamping: digit))
+            guard !isTooLarge, !isLarger else { return nil }
+            number = sum
+            index += 1
+        }
+        return index > start ? number : nil
     }
 }
 
@@ -188,8 +228,6 @@ package struct ClaimCalls: Sendable {
     let session: [UInt8]
     let sessionKey: [UInt8]
 
-    private static func signer(_ signer: UInt64) -> String { signer == 0 ? "" : "\(signer)" }
-
     /// Admits an envelope for all nodes, and claims it.
     /// - Parameters:
     ///   - content: a hash of the ciphertext.
@@ -199,16 +237,16 @@ package struct ClaimCalls: Sendable {
         senderKeysCount: Bool, obstacle: Admission.UnprovenObstacle?, record: SharedRecord
     ) -> RedisCommand {
         var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .take), keys: keys.all + [sessionKey])
+            function: FunctionLibrary.current.name(of: .take), keys.all, keys: [sessionKey])
         command.append(session)
         command.append(content)
         command.append(Self.claimTime(ttl: ttl))
-        for argument in limits.arguments() { command.append(argument) }
-        command.append(Self.signer(terms.signer))
+        command.append(limits.all)
+        command.append(terms.signer)
         command.append(senderKeysCount ? "1" : "0")
         command.append(obstacle?.rawValue ?? "")
-        for argument in record.arguments { command.append(argument) }
-        command.append(Self.signer(terms.predecessor))
+        command.append(record.text)
+        command.append(terms.predecessor)
         return command
     }
 
@@ -228,7 +266,7 @@ package struct ClaimCalls: Sendable {
     package func unbind(_ token: UInt64, from sender: UInt64, in names: KeyNames) -> RedisCommand {
         var command = RedisCommand(
             function: FunctionLibrary.current.name(of: .unbind), keys: [EnvelopeKeys.name(of: token, in: names)])
-        command.append(Self.signer(sender))
+        command.append(sender)
         return command
     }
 
@@ -272,35 +310,28 @@ package struct ClaimCalls: Sendable {
         wasUnproven: Bool, event: TokenEvent
     ) -> RedisCommand {
         var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .conclude),
-            keys: keys.all + [keys.stored.envelope, keys.stored.ofSessions, keys.stored.sessions])
+            function: FunctionLibrary.current.name(of: .conclude), keys.all,
+            keys: [keys.stored.envelope, keys.stored.ofSessions, keys.stored.sessions])
         command.append(session)
         command.append(outcome ?? [])
         command.append(window.wholeMilliseconds)
         let isRefunded = refund?.budgets ?? false
-        for argument in limits.arguments(wanting: { isRefunded && ($0 != .unproven || wasUnproven) }) {
-            command.append(argument)
-        }
+        command.append(isRefunded ? limits.only { $0 != .unproven || wasUnproven } : limits.none)
         command.append(refund?.device == true ? "1" : "0")
         switch event {
         case .accepted(let time, let signer, let predecessor, let isUnsigned):
             command.append("accepted")
-            command.append("\(time)")
-            command.append(Self.signer(signer))
+            command.append(time)
+            command.append(signer)
             command.append(isUnsigned ? "1" : "0")
-            command.append(Self.signer(predecessor))
+            command.append(predecessor)
         case .gone(let since):
             command.append("gone")
-            command.append("\(since)")
-            command.append("")
-            command.append("0")
-            command.append("")
+            command.append(since)
+            for _ in 0..<3 { command.append("0") }
         case .bad, .none:
             command.append(event == .bad ? "bad" : "")
-            command.append("0")
-            command.append("")
-            command.append("0")
-            command.append("")
+            for _ in 0..<4 { command.append("0") }
         }
         return command
     }

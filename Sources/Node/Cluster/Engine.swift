@@ -60,6 +60,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         self.settings = settings
         self.version = version
         names = KeyNames(cluster: settings.cluster, secret: settings.secret)
+        claims = ClaimCalls(session: Array(session.utf8), sessionKey: names.name(ofSession: session))
         self.loop = loop
         heartbeatTimer = Timer(on: loop) { [unowned self] in sendHeartbeat() }
         watch = settings.sentinelWatch(on: loop)
@@ -168,7 +169,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     package func wasSlow() { update { $0.wasSlow(now: .now, &$1) } }
 
     /// The calls by which this node claims envelopes.
-    package var claims: ClaimCalls { ClaimCalls(session: Array(session.utf8), sessionKey: sessionKey) }
+    package let claims: ClaimCalls
 
     /// Sends a command.
     /// - Returns: `false` if the engine cannot be used; the receiver then learns nothing.

@@ -5,7 +5,7 @@ import Cryptography
 /// The functions that decide in the engine (Redis, "Redis functions"). Each call is atomic, and uses the engine's clock.
 package struct FunctionLibrary: Sendable {
     /// A function. What it takes and returns stands in functions.lua.
-    package enum Function: String, Sendable {
+    package enum Function: String, CaseIterable, Sendable {
         case open, renew, leave, members, offer, token, take, resume, conclude, unbind, keep, adopt, handle, ring,
             spend
     }
@@ -18,15 +18,16 @@ package struct FunctionLibrary: Sendable {
 
     /// The text that FUNCTION LOAD takes.
     package let text: String
-    private let name: String
+    private let names: [Function: String]
 
     private init() {
         // The name changes with the text, so that nodes of different versions do not replace each other's functions.
         let body = PackageResources.functions_lua
-        name = "tocsin_" + Hex.encode(BLAKE2b.hash256(body).bytes.prefix(4))
+        let name = "tocsin_" + Hex.encode(BLAKE2b.hash256(body).bytes.prefix(4))
         text = "#!lua name=\(name)\nlocal library = '\(name)'\n" + String(decoding: body, as: UTF8.self)
+        names = Dictionary(uniqueKeysWithValues: Function.allCases.map { ($0, "\(name)_\($0.rawValue)") })
     }
 
     /// The name by which FCALL calls a function.
-    package func name(of function: Function) -> String { "\(name)_\(function.rawValue)" }
+    package func name(of function: Function) -> String { names[function]! }
 }

@@ -2,12 +2,13 @@
 
 import Admission
 import Cryptography
+import Redis
 
 /// The names of the engine's keys, and the encryption of their values. Whoever reads the engine's memory or files learns
 /// no device token and no provider token: names are keyed hashes, and values are sealed, both under the cluster's key.
 package struct KeyNames: Sendable {
     /// The kind of a key, which is a readable part of its name.
-    package enum Kind: String, Sendable {
+    package enum Kind: String, CaseIterable, Sendable {
         /// The version of the layout of the keys.
         case schema
         /// A hash of the cluster's key, by which a node notices that it has another one.
@@ -43,6 +44,7 @@ package struct KeyNames: Sendable {
     private static let hashLength = 16
 
     private let prefix: String
+    private let beginnings: [Kind: [UInt8]]
     private let names: SecretBytes
     private let box: SealedBox
 
@@ -50,7 +52,10 @@ package struct KeyNames: Sendable {
     ///   - cluster: the name of the cluster.
     ///   - secret: the cluster's key, 32 bytes.
     package init(cluster: String, secret: SecretBytes) {
-        prefix = "tocsin:{\(cluster)}:"
+        let prefix = "tocsin:{\(cluster)}:"
+        self.prefix = prefix
+        beginnings = Dictionary(
+            uniqueKeysWithValues: Kind.allCases.map { ($0, Array("\(prefix)\($0.rawValue):".utf8)) })
         names = secret.derivedKey(for: "cluster names")
         guard let box = SealedBox(key: secret.derivedKey(for: "cluster values")) else {
             preconditionFailure("a derived key has the length of a key")
@@ -65,7 +70,7 @@ package struct KeyNames: Sendable {
     package func name(_ kind: Kind) -> [UInt8] { Array("\(prefix)\(kind.rawValue)".utf8) }
 
     /// The beginning of the names of all keys of a kind.
-    func beginning(_ kind: Kind) -> [UInt8] { Array("\(prefix)\(kind.rawValue):".utf8) }
+    func beginning(_ kind: Kind) -> [UInt8] { beginnings[kind]! }
 
     /// The name of the key of a budget.
     /// - Parameter app: the name of the app.
@@ -77,19 +82,41 @@ package struct KeyNames: Sendable {
         return Array("\(prefix)\(name):".utf8) + hash(of: Array(app.utf8), under: name)
     }
 
+    /// The names of the keys of all budgets from which a submission takes.
+    /// - Parameter app: the name of the app.
+    package func budgets(of app: String, through senderProtocol: Admission.SenderProtocol) -> RedisArguments {
+        RedisArguments(SharedBudget.allCases.map { name(of: $0, app: app, through: senderProtocol) })
+    }
+
     /// The name of the key of a session, whose id is public.
     func name(ofSession session: String) -> [UInt8] { beginning(.session) + Array(session.utf8) }
 
     /// The name of a key that belongs to these bytes.
     package func name(_ kind: Kind, of bytes: [UInt8]) -> [UInt8] {
-        beginning(kind) + hash(of: bytes, as: kind)
+        var name = beginning(kind)
+        name.append(copying: hash(of: bytes, as: kind))
+        return name
+    }
+
+    /// The names of the keys of an envelope: of its claim or outcome, and of itself if it is stored.
+    func names(of digest: Digest256) -> (claim: [UInt8], stored: [UInt8]) {
+        let hash = hash(of: digest.bytes, under: Kind.envelope.rawValue, count: 2 * Self.hashLength)
+        var (claim, stored) = (beginning(.envelope), beginning(.storedEnvelope))
+        claim.append(copying: hash.prefix(Self.hashLength))
+        stored.append(copying: hash.suffix(Self.hashLength))
+        return (claim, stored)
     }
 
     /// The keyed hash of bytes. Equal bytes have different hashes in keys of different kinds.
     package func hash(of bytes: [UInt8], as kind: Kind) -> [UInt8] { hash(of: bytes, under: kind.rawValue) }
 
-    private func hash(of bytes: [UInt8], under label: String) -> [UInt8] {
-        names.keyedHash(of: Array(label.utf8) + [0] + bytes, count: Self.hashLength)
+    private func hash(of bytes: [UInt8], under label: String, count: Int = hashLength) -> [UInt8] {
+        var message: [UInt8] = []
+        message.reserveCapacity(label.utf8.count + 1 + bytes.count)
+        message += label.utf8
+        message.append(0)
+        message.append(copying: bytes)
+        return names.keyedHash(of: message, count: count)
     }
 
     /// Seals the value of the key with this name.

@@ -173,16 +173,27 @@ end
 
 local function milliseconds(microseconds) return math.ceil(microseconds / 1000) end
 
--- The record of a device token: s standing (0 unproven, 1 proven, 2 dead), n since when, d day of the last use, k
--- sender key, u day of the last unsigned notification, f bucket. Empty texts stand for 0.
+-- The record of a device token, six numbers in a text: standing (0 unproven, 1 proven, 2 dead), since when, day of the
+-- last use, sender key (0 for none), day of the last unsigned notification (0 for none), bucket.
+
+local function record_from(numbers)
+  local standing, since, day_used, sender, unsigned, full =
+    string.match(numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  return {
+    standing = tonumber(standing), since = since, day = tonumber(day_used), sender = sender,
+    unsigned = tonumber(unsigned), full = tonumber(full)
+  }
+end
 
 local function stored_record(key)
-  local fields = redis.call('HMGET', key, 's', 'n', 'd', 'k', 'u', 'f')
-  if not fields[3] then return nil end
-  return {
-    standing = tonumber(fields[1]), since = fields[2], day = tonumber(fields[3]), sender = fields[4],
-    unsigned = tonumber(fields[5]), full = tonumber(fields[6])
-  }
+  local found = redis.call('GET', key)
+  return found and record_from(found) or nil
+end
+
+-- The text of a record, with this number as its last.
+local function record_text(record, last)
+  return string.format('%d %s %d %s %d %.0f', record.standing, record.since, record.day, record.sender, record.unsigned,
+    last)
 end
 
 -- Forgets what is too old, as each node does.
@@ -191,48 +202,46 @@ local function expire(record, today, days)
   if (record.standing == 1 and age >= days.proven) or (record.standing == 2 and age >= days.dead) then
     record.standing = 0
   end
-  if age >= days.forget then record.sender = '' end
+  if age >= days.forget then record.sender = '0' end
   if record.unsigned > 0 and today - record.unsigned >= days.quiet then record.unsigned = 0 end
 end
 
 local function store_record(key, record, now, days)
-  redis.call('HSET', key, 's', record.standing, 'n', record.since, 'd', record.day, 'k', record.sender,
-    'u', record.unsigned, 'f', text(record.full))
-  if record.standing ~= 0 or record.sender ~= '' or record.unsigned > 0 then
-    redis.call('EXPIRE', key, math.max(days.proven, days.dead, days.forget) * 86400)
+  local life
+  if record.standing ~= 0 or record.sender ~= '0' or record.unsigned > 0 then
+    life = days.longest * 86400000
   else
-    redis.call('PEXPIRE', key, math.max(1, milliseconds(record.full - now)))
+    life = math.max(1, milliseconds(record.full - now))
   end
+  redis.call('SET', key, record_text(record, record.full), 'PX', text(life))
 end
 
--- The names of the limits that admission and outcomes need: interval and refill of a device token, the app, unproven
--- device tokens and HTTP (0 for none), and the days of proven, dead and bound device tokens and of unsigned
--- notifications.
-local limits = {
-  'device_interval', 'device_refill', 'app_interval', 'app_refill', 'unproven_interval', 'unproven_refill',
-  'http_interval', 'http_refill', 'proven_days', 'dead_days', 'forget_days', 'quiet_days'
-}
+-- The names of the numbers in a text of limits: interval and refill of a device token, the app, unproven device tokens
+-- and HTTP (0 for none), and the days of proven, dead and bound device tokens and of unsigned notifications.
+local rates, ages = {'device', 'app', 'unproven', 'http'}, {'proven', 'dead', 'forget', 'quiet'}
 
--- These names, with the limits among them.
-local function with_limits(before, after)
-  local names, parts = {}, {before, limits, after}
-  -- While the engine loads the library, there is no ipairs.
-  for part = 1, #parts do
-    for index = 1, #parts[part] do names[#names + 1] = parts[part][index] end
+-- Nodes have the same few texts of limits for long.
+local known_limits, known_count = {}, 0
+
+local function limits_from(numbers)
+  local known = known_limits[numbers]
+  if known then return known end
+  local next_number = string.gmatch(numbers, '%d+')
+  local limits = {days = {}}
+  for _, name in ipairs(rates) do
+    limits[name] = {interval = tonumber(next_number()), refill = tonumber(next_number())}
   end
-  return names
-end
-
-local function all_days(arguments)
-  return {
-    proven = tonumber(arguments.proven_days), dead = tonumber(arguments.dead_days),
-    forget = tonumber(arguments.forget_days), quiet = tonumber(arguments.quiet_days)
-  }
+  for _, name in ipairs(ages) do limits.days[name] = tonumber(next_number()) end
+  local days = limits.days
+  days.longest = math.max(days.proven, days.dead, days.forget)
+  if known_count == 100 then known_limits, known_count = {}, 0 end
+  known_limits[numbers], known_count = limits, known_count + 1
+  return limits
 end
 
 -- One of the buckets with a key and limits of this name.
-local function named_bucket(name, keys, arguments, now)
-  return bucket(keys[name], now, tonumber(arguments[name .. '_interval']), tonumber(arguments[name .. '_refill']))
+local function named_bucket(name, keys, limits, now)
+  return bucket(keys[name], now, limits[name].interval, limits[name].refill)
 end
 
 -- Whether another living node delivers an envelope, or the sealed outcome if there is one.
@@ -249,49 +258,48 @@ end
 
 -- Admits an envelope for all nodes, and claims it for one. The rules are those of Admission.admit. content is a hash of
 -- the ciphertext, claim_life the milliseconds that the claim may last; app, unproven and http are the buckets of the
--- app, of unproven device tokens and of HTTP. obstacle is why an unproven device token would be refused, or an empty
--- text; standing to unsigned are what the node knows of the device token; predecessor is the earlier key whose binding
--- the signer takes over.
--- Returns {'claimed', standing, since, day, sender, unsigned, used part of the token's bucket}, {'final', sealed},
+-- app, of unproven device tokens and of HTTP. signer is the sender's key, 0 for none; obstacle is why an unproven
+-- device token would be refused, or an empty text; record is what the node knows of the device token; predecessor is
+-- the earlier key whose binding the signer takes over, 0 for none.
+-- Returns {'claimed', the record with the used part of its bucket as the last number}, {'final', sealed},
 -- {'over', what, milliseconds}, {'device', milliseconds, used part}, {'dead', since}, or one of elsewhere, iv,
 -- key_required, key_mismatch, proof, circuit.
-local take = named({'digest', 'iv', 'device', 'app', 'unproven', 'http', 'session'}, with_limits(
-  {'session', 'content', 'claim_life'},
-  {'signer', 'sender_keys_count', 'obstacle', 'standing', 'since', 'day', 'sender', 'unsigned', 'predecessor'}
-), function(keys, arguments)
+local take = named({'digest', 'iv', 'device', 'app', 'unproven', 'http', 'session'}, {
+  'session', 'content', 'claim_life', 'limits', 'signer', 'sender_keys_count', 'obstacle', 'record', 'predecessor'
+}, function(keys, arguments)
   local held = holder(keys.digest, keys.session, arguments.session)
   if held then return held end
   local content = redis.call('GET', keys.iv)
   if content and content ~= arguments.content then return redis.status_reply('iv') end
 
-  local now, days = time(), all_days(arguments)
-  local today = day(now)
-  local device_interval, device_refill = tonumber(arguments.device_interval), tonumber(arguments.device_refill)
-  local record = stored_record(keys.device) or {
-    standing = tonumber(arguments.standing), since = arguments.since, day = math.min(tonumber(arguments.day), today),
-    sender = arguments.sender, unsigned = tonumber(arguments.unsigned), full = 0
-  }
-  expire(record, today, days)
+  local now, limits = time(), limits_from(arguments.limits)
+  local today, device = day(now), limits.device
+  local record = stored_record(keys.device)
+  if not record then
+    record = record_from(arguments.record)
+    record.day = math.min(record.day, today)
+  end
+  expire(record, today, limits.days)
 
-  local app = named_bucket('app', keys, arguments, now)
-  local http = named_bucket('http', keys, arguments, now)
+  local app = named_bucket('app', keys, limits, now)
+  local http = named_bucket('http', keys, limits, now)
   local busy = math.max(app.wait(), http.wait())
   if busy > 0 then return {'over', 'node', milliseconds(busy)} end
 
   local refusal = nil
-  local wait = wait_time(record.full, now, device_interval, device_refill)
+  local wait = wait_time(record.full, now, device.interval, device.refill)
   if record.standing == 2 then
     refusal = {'dead', record.since}
-  elseif arguments.sender_keys_count == '1' and arguments.signer == '' and record.sender ~= '' then
+  elseif arguments.sender_keys_count == '1' and arguments.signer == '0' and record.sender ~= '0' then
     refusal = redis.status_reply('key_required')
-  elseif arguments.signer ~= '' and record.sender ~= '' and record.sender ~= arguments.signer
+  elseif arguments.signer ~= '0' and record.sender ~= '0' and record.sender ~= arguments.signer
     and record.sender ~= arguments.predecessor then
     refusal = redis.status_reply('key_mismatch')
   elseif wait > 0 then
-    refusal = {'device', milliseconds(wait), text(used_part(record.full, now, device_refill))}
+    refusal = {'device', milliseconds(wait), text(used_part(record.full, now, device.refill))}
   end
 
-  local unproven = named_bucket('unproven', keys, arguments, now)
+  local unproven = named_bucket('unproven', keys, limits, now)
   if record.standing ~= 1 or refusal then
     if arguments.obstacle ~= '' then return redis.status_reply(arguments.obstacle) end
     local unproven_wait = unproven.wait()
@@ -302,13 +310,12 @@ local take = named({'digest', 'iv', 'device', 'app', 'unproven', 'http', 'sessio
   app.take()
   http.take()
   if record.standing ~= 1 then unproven.take() end
-  record.full = after_take(record.full, now, device_interval, device_refill)
+  record.full = after_take(record.full, now, device.interval, device.refill)
   record.day = math.max(record.day, today)
-  store_record(keys.device, record, now, days)
+  store_record(keys.device, record, now, limits.days)
   redis.call('SET', keys.digest, 'c' .. arguments.session, 'PX', arguments.claim_life)
   redis.call('SET', keys.iv, arguments.content, 'PX', arguments.claim_life)
-  return {'claimed', record.standing, record.since, record.day, record.sender, record.unsigned,
-    text(used_part(record.full, now, device_refill))}
+  return {'claimed', record_text(record, used_part(record.full, now, device.refill))}
 end)
 
 -- Claims an envelope that a node has stored before.
@@ -394,12 +401,12 @@ end)
 -- service says of the device token (accepted, gone, bad or an empty text), since when; signer is who may bind it then,
 -- predecessor the earlier key whose binding the signer takes over. of_sessions is the beginning of the names of the
 -- sessions' envelopes.
--- Returns {standing, since, day, sender, unsigned}, or ignored.
+-- Returns the record with 0 as the last number, or ignored.
 local conclude = named({
   'digest', 'iv', 'device', 'app', 'unproven', 'http', 'envelope', 'of_sessions', 'sessions'
-}, with_limits(
-  {'session', 'outcome', 'memory'}, {'refunds_device', 'event', 'since', 'signer', 'is_unsigned', 'predecessor'}
-), function(keys, arguments)
+}, {
+  'session', 'outcome', 'memory', 'limits', 'refunds_device', 'event', 'since', 'signer', 'is_unsigned', 'predecessor'
+}, function(keys, arguments)
   local session, outcome, event, since = arguments.session, arguments.outcome, arguments.event, arguments.since
   local claim = redis.call('GET', keys.digest)
   local is_claimed = claim == 'c' .. session
@@ -427,25 +434,24 @@ local conclude = named({
     if owner then give(keys.envelope, keys.of_sessions, keys.sessions, '') end
   end
 
-  local now, days = time(), all_days(arguments)
-  local today = day(now)
+  local now, limits = time(), limits_from(arguments.limits)
+  local today, days = day(now), limits.days
   local record = stored_record(keys.device)
-    or {standing = 0, since = '0', day = today, sender = '', unsigned = 0, full = 0}
+    or {standing = 0, since = '0', day = today, sender = '0', unsigned = 0, full = 0}
   expire(record, today, days)
   if is_claimed then
-    for _, name in ipairs({'app', 'unproven', 'http'}) do named_bucket(name, keys, arguments, now).refund() end
+    for _, name in ipairs({'app', 'unproven', 'http'}) do named_bucket(name, keys, limits, now).refund() end
     if arguments.refunds_device == '1' then
-      local interval, refill = tonumber(arguments.device_interval), tonumber(arguments.device_refill)
-      record.full = after_refund(record.full, now, interval, refill)
+      record.full = after_refund(record.full, now, limits.device.interval, limits.device.refill)
     end
   end
   if event == 'accepted' then
     local recently_unsigned = record.unsigned > 0
-    if record.sender == '' and arguments.signer ~= '' and not recently_unsigned then
+    if record.sender == '0' and arguments.signer ~= '0' and not recently_unsigned then
       record.sender, record.unsigned = arguments.signer, 0
-    elseif record.sender ~= '' and record.sender == arguments.predecessor and arguments.signer ~= '' then
+    elseif record.sender ~= '0' and record.sender == arguments.predecessor and arguments.signer ~= '0' then
       record.sender = arguments.signer
-    elseif record.sender == '' and arguments.is_unsigned == '1' and days.quiet > 0 then
+    elseif record.sender == '0' and arguments.is_unsigned == '1' and days.quiet > 0 then
       record.unsigned = today
     end
     record.standing, record.day = 1, math.max(record.day, today)
@@ -455,21 +461,23 @@ local conclude = named({
     local accepted = record.standing == 1 and tonumber(record.since) or 0
     if accepted <= tonumber(since) or accepted > now / 1000 then
       record.standing, record.since, record.day = 2, since, math.max(record.day, today)
-      record.sender, record.unsigned = '', 0
+      record.sender, record.unsigned = '0', 0
     end
   elseif event == 'bad' then
     record.standing = 0
   end
   store_record(keys.device, record, now, days)
-  return {record.standing, record.since, record.day, record.sender, record.unsigned}
+  return record_text(record, 0)
 end)
 
--- Unbinds a device token from its sender key. sender is the only key that it is to be unbound from, or an empty text.
+-- Unbinds a device token from its sender key. sender is the only key that it is to be unbound from, 0 for any.
 -- Returns the number of bindings that this has ended.
 local unbind = named({'device'}, {'sender'}, function(keys, arguments)
-  local sender = redis.call('HGET', keys.device, 'k') or ''
-  if sender == '' or (arguments.sender ~= '' and sender ~= arguments.sender) then return 0 end
-  redis.call('HSET', keys.device, 'k', '', 'u', 0)
+  local record = stored_record(keys.device)
+  if not record or record.sender == '0' then return 0 end
+  if arguments.sender ~= '0' and record.sender ~= arguments.sender then return 0 end
+  record.sender, record.unsigned = '0', 0
+  redis.call('SET', keys.device, record_text(record, record.full), 'KEEPTTL')
   return 1
 end)
 

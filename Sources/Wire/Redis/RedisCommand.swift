@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CHiredis
 import Cryptography
-import Glibc
 
-/// A command for a Redis server, as hiredis encodes it. Prints as `<redacted>`, because arguments may be secret.
+/// A command for a Redis server (Redis, "Redis serialization protocol specification": an array of bulk strings). Prints as
+/// `<redacted>`, because arguments may be secret.
 package struct RedisCommand: Sendable, Redacted {
-    /// All arguments, one after the other.
-    private var bytes: [UInt8] = []
-    /// Where each argument ends in ``bytes``.
-    private var ends: [Int] = []
+    /// The room that is taken for a call at once, in bytes.
+    private static let typicalLength = 1024
+
+    private var arguments = RedisArguments()
 
     /// A command with these words.
     package init(_ words: String...) {
@@ -17,41 +16,110 @@ package struct RedisCommand: Sendable, Redacted {
     }
 
     /// A call of a function (FCALL).
-    package init(function: String, keys: [[UInt8]]) {
-        self.init("FCALL", function)
-        append(Int64(clamping: keys.count))
+    /// - Parameter encodedKeys: keys before `keys`.
+    package init(function: String, _ encodedKeys: RedisArguments = RedisArguments(), keys: [[UInt8]]) {
+        arguments.reserve(Self.typicalLength)
+        append("FCALL")
+        append(function)
+        append(UInt64(clamping: encodedKeys.count + keys.count))
+        append(encodedKeys)
         for key in keys { append(key) }
     }
 
     /// Adds an argument.
-    package mutating func append(_ argument: some Collection<UInt8>) {
-        bytes += argument
-        ends.append(bytes.count)
-    }
+    package mutating func append(_ argument: [UInt8]) { arguments.append(argument) }
 
     /// Adds an argument.
-    package mutating func append(_ argument: String) { append(argument.utf8) }
+    package mutating func append(_ argument: String) { arguments.append(argument) }
+
+    /// Adds an argument.
+    package mutating func append(_ argument: UnsafeRawBufferPointer) { arguments.append(argument) }
 
     /// Adds a number, in decimal digits.
-    package mutating func append(_ argument: Int64) { append(String(argument)) }
+    package mutating func append(_ argument: Int64) { arguments.append(argument) }
+
+    /// Adds a number, in decimal digits.
+    package mutating func append(_ argument: UInt64) { arguments.append(argument) }
+
+    /// Adds arguments.
+    package mutating func append(_ others: RedisArguments) { arguments.append(others) }
 
     /// Appends the encoded command.
     func encode(into output: inout [UInt8]) {
-        bytes.withUnsafeBufferPointer { bytes in
-            let text = UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: CChar.self)
-            var start = 0
-            var arguments: [UnsafePointer<CChar>?] = []
-            var lengths: [Int] = []
-            for end in ends {
-                arguments.append(text.map { $0 + start })
-                lengths.append(end - start)
-                start = end
-            }
-            var encoded: UnsafeMutablePointer<CChar>?
-            let count = redisFormatCommandArgv(&encoded, Int32(clamping: ends.count), &arguments, lengths)
-            guard count >= 0, let encoded else { fatalError("no memory for a command") }
-            output += UnsafeRawBufferPointer(start: encoded, count: Int(clamping: count))
-            redisFreeCommand(encoded)
+        output.append(copying: "*")
+        output.append(decimal: UInt64(clamping: arguments.count))
+        output.append(copying: "\r\n")
+        output.append(copying: arguments.bytes)
+    }
+}
+
+/// Arguments of a command, encoded: many commands can have the same. Prints as `<redacted>`.
+package struct RedisArguments: Sendable, Redacted {
+    fileprivate var bytes: [UInt8] = []
+    /// The number of arguments.
+    package private(set) var count = 0
+
+    /// No arguments.
+    package init() {}
+
+    /// These arguments.
+    package init(_ arguments: [[UInt8]]) {
+        for argument in arguments { append(argument) }
+    }
+
+    fileprivate mutating func reserve(_ count: Int) { bytes.reserveCapacity(count) }
+
+    /// Adds an argument.
+    package mutating func append(_ argument: [UInt8]) {
+        argument.withUnsafeBytes { append($0) }
+    }
+
+    /// Adds an argument.
+    package mutating func append(_ argument: String) {
+        var argument = argument
+        argument.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Adds a number, in decimal digits.
+    package mutating func append(_ argument: UInt64) { append(isNegative: false, argument) }
+
+    /// Adds a number, in decimal digits.
+    package mutating func append(_ argument: Int64) { append(isNegative: argument < 0, argument.magnitude) }
+
+    private mutating func append(isNegative: Bool, _ magnitude: UInt64) {
+        var length: UInt64 = isNegative ? 2 : 1
+        var rest = magnitude
+        while rest >= 10 {
+            rest /= 10
+            length += 1
         }
+        begin(length)
+        if isNegative { bytes.append(UInt8(ascii: "-")) }
+        bytes.append(decimal: magnitude)
+        end()
+    }
+
+    /// Adds arguments.
+    package mutating func append(_ others: RedisArguments) {
+        bytes.append(copying: others.bytes)
+        count += others.count
+    }
+
+    /// Adds an argument.
+    package mutating func append(_ argument: UnsafeRawBufferPointer) {
+        begin(UInt64(clamping: argument.count))
+        bytes.append(copying: argument)
+        end()
+    }
+
+    private mutating func begin(_ length: UInt64) {
+        bytes.append(UInt8(ascii: "$"))
+        bytes.append(decimal: length)
+        bytes.append(copying: "\r\n")
+    }
+
+    private mutating func end() {
+        bytes.append(copying: "\r\n")
+        count += 1
     }
 }

@@ -213,7 +213,7 @@ import Testing
             var sharedTicket: Admission.Ticket?
             var sharedTerms = terms(of: shared)
             let envelopeKeys = EnvelopeKeys(
-                envelope, token: sharedTerms.token, app: app, through: senderProtocol, in: names)
+                envelope, token: sharedTerms.token, budgets: names.budgets(of: app, through: senderProtocol), in: names)
             let limits = SharedLimits(settings, for: senderProtocol)
             try await setTime(clocks.milliseconds, over: connection)
             let found: Decision
@@ -300,8 +300,7 @@ import Testing
         ]
         try #require(allowances[0] == allowances[1], "\(outcome)")
         // What the engine keeps of the device token is what the node alone keeps.
-        let elements = try #require(reply.elements, "\(reply)")
-        let found = try #require(SharedRecord(elements[...]), "\(reply)")
+        let found = try #require(reply.bytes.flatMap { SharedRecord.decode($0)?.record }, "\(reply)")
         guard case .none = event else {
             let kept = try #require(alone.admission.tokens[open.alone.token])
             let settings = Self.settings

@@ -104,7 +104,8 @@ import Time
         let terms = peer.admission.terms(
             of: submission, paid: 0, app: app, on: .tor(1), through: senderProtocol)
         let keys = EnvelopeKeys(
-            envelope, token: terms.token, app: app, through: senderProtocol, in: peer.engine.names)
+            envelope, token: terms.token, budgets: peer.engine.names.budgets(of: app, through: senderProtocol),
+            in: peer.engine.names)
         let now = peer.now
         let settings = peer.admission.settings
         let reply = try await peer.call(
@@ -207,7 +208,9 @@ import Time
             let envelope = try Self.envelope(1, to: 1)
             let submission = Submission(request: 1, envelope: envelope, proof: nil, signature: nil)
             let terms = one.admission.terms(of: submission, paid: 0, app: "app", on: .tor(1), through: .tnp)
-            let keys = EnvelopeKeys(envelope, token: terms.token, app: "app", through: .tnp, in: one.engine.names)
+            let keys = EnvelopeKeys(
+                envelope, token: terms.token, budgets: one.engine.names.budgets(of: "app", through: .tnp),
+                in: one.engine.names)
             // A node whose clock is years ahead.
             let record = SharedRecord(standing: 1, since: 1, day: one.now.day + 2000, sender: 0, unsignedDay: 0)
             let reply = try await one.call(

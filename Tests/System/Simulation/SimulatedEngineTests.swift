@@ -34,7 +34,10 @@ import Time
         let own: [[String]] =
             switch kind {
             case 0:
-                [["GET", key], ["SET", key, word()], ["SET", key, word(), "NX"], ["SET", key, word(), "PX", life]]
+                [
+                    ["GET", key], ["SET", key, word()], ["SET", key, word(), "NX"], ["SET", key, word(), "PX", life],
+                    ["SET", key, word(), "KEEPTTL"],
+                ]
             case 1:
                 [
                     ["HGET", key, word()], ["HSET", key, word(), word()], ["HSET", key, "w0", word(), "w1", word()],

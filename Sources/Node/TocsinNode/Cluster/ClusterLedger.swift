@@ -31,12 +31,19 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         var decidedAlone: ClaimResult?
     }
 
+    private struct Budgets: Hashable {
+        let app: String
+        let senderProtocol: Admission.SenderProtocol
+    }
+
     private let engine: Engine
     private unowned let dispatch: Dispatch
     private let gate: ClusterGate
     private let window: Duration
     /// The limits of all nodes together.
     private var limits: (tnp: SharedLimits, http: SharedLimits)
+    /// The names of the keys of the budgets of each app and protocol.
+    private var budgets: [Budgets: RedisArguments] = [:]
     private var questions = Slab<Question>()
     /// The questions and when they have waited for too long, in this order. Some are answered.
     private var deadlines: Deque<(question: Slab<Question>.Handle, at: MonotonicTime)> = []
@@ -69,6 +76,15 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         (SharedLimits(settings, for: .tnp), SharedLimits(settings, for: .http))
     }
 
+    private func keys(
+        of envelope: Envelope, token: UInt64, app: String, through senderProtocol: Admission.SenderProtocol
+    ) -> EnvelopeKeys {
+        let place = Budgets(app: app, senderProtocol: senderProtocol)
+        let names = budgets[place] ?? engine.names.budgets(of: app, through: senderProtocol)
+        budgets[place] = names
+        return EnvelopeKeys(envelope, token: token, budgets: names, in: engine.names)
+    }
+
     private func limits(_ senderProtocol: Admission.SenderProtocol) -> SharedLimits {
         senderProtocol == .http ? limits.http : limits.tnp
     }
@@ -92,8 +108,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     func claim(_ number: UInt64, _ envelope: Envelope, app: String, for reply: Reply?) {
         let terms = reply.flatMap { gate.terms(of: $0) }
         let token = terms?.token ?? gate.name(of: envelope, app: app)
-        let keys = EnvelopeKeys(
-            envelope, token: token, app: app, through: terms?.senderProtocol ?? .tnp, in: engine.names)
+        let keys = keys(of: envelope, token: token, app: app, through: terms?.senderProtocol ?? .tnp)
         let question = Question(
             number: number, digest: envelope.digest, keys: keys,
             submission: reply.flatMap { reply in terms.map { (reply, $0) } })
@@ -214,8 +229,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
 
     /// Tells the engine the outcome of an envelope that an earlier process has admitted.
     func conclude(_ envelope: Envelope, app: String, _ outcome: Outcome, at now: ClockReading) {
-        let keys = EnvelopeKeys(
-            envelope, token: gate.name(of: envelope, app: app), app: app, through: .tnp, in: engine.names)
+        let keys = keys(of: envelope, token: gate.name(of: envelope, app: app), app: app, through: .tnp)
         conclude(
             keys, outcome, limits: limits.tnp, refund: nil, wasUnproven: false,
             TokenEvent(ofStored: outcome, at: now.milliseconds))

@@ -80,8 +80,13 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         of envelope: Envelope, token: UInt64, app: String, through senderProtocol: Admission.SenderProtocol
     ) -> EnvelopeKeys {
         let place = Budgets(app: app, senderProtocol: senderProtocol)
-        let names = budgets[place] ?? engine.names.budgets(of: app, through: senderProtocol)
-        budgets[place] = names
+        let names: RedisArguments
+        if let known = budgets[place] {
+            names = known
+        } else {
+            names = engine.names.budgets(of: app, through: senderProtocol)
+            budgets[place] = names
+        }
         return EnvelopeKeys(envelope, token: token, budgets: names, in: engine.names)
     }
 

@@ -41,7 +41,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench bench-clients quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -64,6 +64,7 @@ help:
 	@echo "make release-notes  the changelog of the version that Packaging/version prints"
 	@echo "make screenshots  pictures of the demo and the dashboard, for Docs/images"
 	@echo "make bench        compares the node with h2load and nghttpx"
+	@echo "make bench-clients  compares it with aioapns and httpx, from PyPI"
 	@echo "make soak         envelopes through misbehaving services and kill -9: SOAK=$(SOAK) KILLS=$(KILLS)"
 	@echo "                  DURATION=6h: so long, through tor, with reloads and restarts"
 	@echo "make soak-cluster three nodes with tors in network namespaces, killed, cut off and upgraded: OLD=program"
@@ -293,6 +294,13 @@ bench: packages-test
 	$(release-bench)
 	.build/release/tocsin-bench
 	.build/release/tocsin-bench admission
+
+# What people run in place of a node, from PyPI.
+bench-clients: packages-test
+	$(release-bench)
+	test -x .build/apns-clients/bin/pip || python3 -m venv .build/apns-clients
+	.build/apns-clients/bin/pip install --quiet aioapns==4.0 'httpx[http2]==0.28.1'
+	.build/release/tocsin-bench compare --rows b,d,p,q --rounds 3 --requests 100000 --python .build/apns-clients/bin/python
 
 # With DURATION, e.g. DURATION=6h, a soak for so long, through tor.
 soak: packages

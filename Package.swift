@@ -266,7 +266,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
-            swiftSettings: ours),
+            resources: [.embedInCode("Compare/apns_clients.py")], swiftSettings: ours),
 
         .target(
             name: "TestSupport", dependencies: ["Cryptography", "Prometheus"], path: "Tests/TestSupport",

@@ -28,6 +28,11 @@ struct BenchCompare: AsyncParsableCommand {
             In (m) and (n), the node has a spool, and senders allow it to store what waits. Apple and Google answer after \
             20 to 200 ms: --answer-after gives the sink such a delay.
 
+            In (o), the first node is a site of its upstream node, so its phones share connections; in (i) each phone has \
+            one of its own.
+
+            (p) and (q) are what people run in place of a node: clients of PyPI. They need --python.
+
             In (h), latencies count from the time at which an envelope or request was sent. h2load sends in bursts, one \
             every 10 ms: above 100 requests/s, this raises its latencies and favours the node.
 
@@ -36,6 +41,7 @@ struct BenchCompare: AsyncParsableCommand {
               tocsin-bench compare --rows a,b,c,d --requests 100000
               tocsin-bench compare --rows g,k,l --rounds 1 --tor-rounds 3
               tocsin-bench compare --rows d,f,m,n --answer-after 100
+              tocsin-bench compare --rows b,d,p,q --rounds 3 --python .build/apns-clients/bin/python
               tocsin-bench compare --tor-rounds 0
             """)
 
@@ -52,7 +58,10 @@ struct BenchCompare: AsyncParsableCommand {
     var answerAfter = 0
 
     @Option(help: "The rows to measure, by their letters.")
-    var rows = ComparisonRow.allCases.map(\.rawValue).joined(separator: ",")
+    var rows = ComparisonRow.allCases.filter { !$0.needsPython }.map(\.rawValue).joined(separator: ",")
+
+    @Option(help: "An interpreter of Python that has aioapns and httpx, as `make bench-clients` makes it.")
+    var python: String?
 
     func validate() throws {
         guard (1...100).contains(rounds) else { throw ValidationError("--rounds must be 1 to 100, not \(rounds)") }
@@ -65,8 +74,11 @@ struct BenchCompare: AsyncParsableCommand {
         guard (0...1000).contains(answerAfter) else {
             throw ValidationError("--answer-after must be 0 to 1000, not \(answerAfter)")
         }
-        guard ComparisonRow.list(rows) != nil else {
+        guard let list = ComparisonRow.list(rows) else {
             throw ValidationError("--rows must be letters like a,b,d, not \(rows)")
+        }
+        guard python != nil || !list.contains(where: \.needsPython) else {
+            throw ValidationError("(p) and (q) need --python: make bench-clients")
         }
         let most = ComparedNode.maximumEnvelopes
         guard Comparison.envelopes(rounds: rounds, requests: requests) <= most else {
@@ -85,7 +97,7 @@ struct BenchCompare: AsyncParsableCommand {
         let rows = ComparisonRow.list(self.rows) ?? []
         let comparison = try await Comparison(
             on: servers, requests: requests, envelopes: Comparison.envelopes(rounds: rounds, requests: requests),
-            answerAfter: .milliseconds(answerAfter))
+            answerAfter: .milliseconds(answerAfter), python: python)
         do {
             try await measure(rows, by: comparison)
         } catch {

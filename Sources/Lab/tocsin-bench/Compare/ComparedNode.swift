@@ -24,13 +24,16 @@ struct ComparedNode {
     ///   - isForTor: whether tor connects, at a unix socket, as a node's own tor does by default, and names the circuit of
     ///     each connection.
     ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
+    ///   - siteKey: the file with the key by which the upstream node knows this node as a site; `nil` if it does not.
+    ///   - site: the public key of a site that this node knows; `nil` if it knows none.
     ///   - engine: what the node shares with other nodes of a cluster; `nil` for a node on its own.
     ///   - hasSpool: whether the node may store what waits.
     ///   - hasDefaultBounds: whether its tables have their default sizes, and a replay window of a minute, of which
     ///     `envelopes` is not a bound then.
     init(
         _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, isForTor: Bool = false,
-        upstream: LocalServer? = nil, engine: RedisServer? = nil, hasSpool: Bool = false,
+        upstream: LocalServer? = nil, siteKey: String? = nil, site: [UInt8]? = nil, engine: RedisServer? = nil,
+        hasSpool: Bool = false,
         hasDefaultBounds: Bool = false
     ) throws {
         let (port, httpPort) = (LocalPort.free(), LocalPort.free())
@@ -57,6 +60,21 @@ struct ComparedNode {
             replay_entries = \(envelopes)
             device_tokens = \(envelopes)
             """
+        let delivery = upstream.map { upstream in
+            "[app.upstream]\nnode = \"\(upstream.address)\"\ndirect = true\n"
+                + (siteKey.map { "site_key = \"\($0)\"" } ?? "")
+        }
+        let sites = site.map { key in
+            """
+            [sites]
+            mode = "open"
+            [[site]]
+            name = "first"
+            key = "\(String(decoding: Base64.encode(key), as: UTF8.self))"
+            rate_burst = 10000000
+            rate_per_minute = 1000000000
+            """
+        }
         let configuration = """
             [node]
             state = "\(name)"
@@ -71,7 +89,8 @@ struct ComparedNode {
             \(bounds)
             [[app]]
             name = "bench"
-            \(upstream.map { "[app.upstream]\nnode = \"\($0.address)\"\ndirect = true" } ?? credential)
+            \(delivery ?? credential)
+            \(sites ?? "")
             [apns]
             production = "https://\(sink.address)"
             trust_file = "ca.pem"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import StandIns
 
 /// The results of a comparison.
@@ -25,6 +26,11 @@ final class Comparison {
     private let node: ComparedNode
     /// A node without credentials, whose upstream is ``node``.
     private let relayingNode: ComparedNode
+    /// A node that knows ``site``.
+    private let upstreamNode: ComparedNode
+    /// A node without credentials that is a site of its upstream, ``upstreamNode``.
+    private let site: ComparedNode
+    private let python: PythonClient?
     /// A node that shares its state with others through ``engine``.
     private let clusteredNode: ComparedNode
     private let engine: RedisServer
@@ -44,7 +50,10 @@ final class Comparison {
     ///   - requests: the requests per row.
     ///   - envelopes: the number of envelopes that the node receives in all, at most.
     ///   - delay: the time after which the sink answers a request.
-    init(on servers: ServerProcesses, requests: Int, envelopes: Int, answerAfter delay: Duration) async throws {
+    ///   - python: an interpreter that has the clients of PyPI; `nil` without their rows.
+    init(
+        on servers: ServerProcesses, requests: Int, envelopes: Int, answerAfter delay: Duration, python: String?
+    ) async throws {
         self.servers = servers
         self.requests = requests
         bench = try BenchProgram(directory: servers.directory)
@@ -56,6 +65,12 @@ final class Comparison {
         node = try ComparedNode("node", on: servers, sink: sink, envelopes: envelopes)
         relayingNode = try ComparedNode(
             "relay", on: servers, sink: sink, envelopes: envelopes, upstream: node.server)
+        let siteKey = Ed25519.PrivateKey(try KeyFile.readOrCreate("\(servers.directory)/site.key"))
+        upstreamNode = try ComparedNode(
+            "upstream", on: servers, sink: sink, envelopes: envelopes, site: siteKey.publicKey)
+        site = try ComparedNode(
+            "site", on: servers, sink: sink, envelopes: envelopes, upstream: upstreamNode.server, siteKey: "site.key")
+        self.python = try python.map { try PythonClient($0, directory: servers.directory) }
         engine = try RedisServer(port: LocalPort.free())
         try await engine.start()
         clusteredNode = try ComparedNode("clustered", on: servers, sink: sink, envelopes: envelopes, engine: engine)
@@ -84,7 +99,10 @@ final class Comparison {
             results.openLoop += try OpenLoop(
                 bench: bench, h2load: h2load, node: node.server, clusteredNode: clusteredNode.server, sink: sink
             ).round()
-        case .relay: results.rows[row, default: RowRuns()].append(try runRelay())
+        case .relay: results.rows[row, default: RowRuns()].append(try runRelay(relayingNode, to: node))
+        case .site: results.rows[row, default: RowRuns()].append(try runRelay(site, to: upstreamNode))
+        case .aioapns, .httpx:
+            if let run = try runPython("\(row)") { results.rows[row, default: RowRuns()].append(run) }
         case .cluster: results.rows[row, default: RowRuns()].append(try runCluster())
         case .httpSpool: results.rows[row, default: RowRuns()].append(try runHTTPAPI(storingNode))
         case .spool: results.rows[row, default: RowRuns()].append(try runNode(storingNode, ["--accept-queued"]))
@@ -124,11 +142,18 @@ final class Comparison {
             load: "load", others: ["node", "sink"], tested: "node")
     }
 
-    private func runRelay() throws -> RowRun {
+    private func runPython(_ client: String) throws -> RowRun? {
+        guard let python else { return nil }
+        return RowRun(
+            try python.run(client, min(requests, PythonClient.maximumRequests), to: sink, measuring: [sink.pid]),
+            load: client, others: ["sink"], tested: client)
+    }
+
+    private func runRelay(_ first: ComparedNode, to upstream: ComparedNode) throws -> RowRun {
         RowRun(
             try bench.load(
-                requests, to: relayingNode.server.address, ["--connections", "50", "--in-flight", "20"],
-                measuring: [relayingNode.server.pid, node.server.pid, sink.pid]),
+                requests, to: first.server.address, ["--connections", "50", "--in-flight", "20"],
+                measuring: [first.server.pid, upstream.server.pid, sink.pid]),
             load: "load", others: ["first node", "upstream", "sink"], tested: "first node")
     }
 

@@ -55,7 +55,7 @@ struct ComparisonReport {
         guard let first = rows.first else { return nil }
         let note =
             "medians of \(runs(first).count) rounds of \(requests) requests, \(RelayLoad.maximumRequests) at most in "
-            + "(e), (f) and (m); CPU and RSS of the part under test"
+            + "(e), (f) and (m), \(PythonClient.maximumRequests) in (p) and (q); CPU and RSS of the part under test"
         return ([Self.header] + rows.map { Self.row($0.title, runs($0)) } + ["", note]).joined(separator: "\n")
     }
 
@@ -120,7 +120,8 @@ struct ComparisonReport {
             rateRatio(.client, .h2load), cpuRatio(.client, .h2load), cpuRatio(.node, .nghttpx),
             cpuRatio(.httpAPI, .node), cpuRatio(.httpAPI, .nginx), cpuRatio(.httpSpool, .httpAPI),
             cpuRatio(.spool, .node),
-            cpuRatio(.relay, .node), cpuRatio(.cluster, .node),
+            cpuRatio(.relay, .node), cpuRatio(.site, .node), cpuRatio(.cluster, .node),
+            cpuRatio(.aioapns, .node), cpuRatio(.httpx, .node), cpuRatio(.aioapns, .client), cpuRatio(.httpx, .client),
             cpuRatio(.onionForwarded, .onionProxy),
         ]
         let overTor = Self.onionRows.map { row in

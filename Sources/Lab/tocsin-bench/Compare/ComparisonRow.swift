@@ -16,9 +16,15 @@ enum ComparisonRow: String, CaseIterable {
     case onionForwarded = "l"
     case httpSpool = "m"
     case spool = "n"
+    case site = "o"
+    case aioapns = "p"
+    case httpx = "q"
 
     /// Whether the part under test is behind an onion service, whose tor is the reference.
     var usesOnion: Bool { [.onion, .onionProxy, .onionForwarded].contains(self) }
+
+    /// Whether the part under test is a client of PyPI.
+    var needsPython: Bool { [.aioapns, .httpx].contains(self) }
 
     /// What the row measures, with its letter.
     var title: String {
@@ -38,6 +44,9 @@ enum ComparisonRow: String, CaseIterable {
             case .onionForwarded: "TNP load → socat → tor → node → sink"
             case .httpSpool: "h2load, HTTP/1.1 → node, spool → sink"
             case .spool: "TNP load → node, spool → sink"
+            case .site: "TNP load → node, a site → node → sink"
+            case .aioapns: "aioapns → sink"
+            case .httpx: "httpx → sink"
             }
         return "(\(rawValue)) \(route)"
     }

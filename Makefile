@@ -41,7 +41,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench bench-clients quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized build-all build-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench bench-clients quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -234,9 +234,7 @@ test: packages-test clients
 
 # Also what takes long: the allocation and memory tests, which measure the node as it is released, kept seeds of the
 # simulation, OnionBalance, Prosody, Prometheus, desktops in Java.
-test-all: packages-test-all clients
-	$(SWIFT) build --build-tests
-	$(SWIFT) build $(OPTIMISED) --product tocsin
+test-all: build-all
 	Tests/run all
 	$(MAKE) published
 	$(MAKE) simulate-kept
@@ -259,12 +257,20 @@ TSAN := TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/races.supp LD_PRELOAD=$(CURDIR
 test-tsan: packages-test .build-tsan/mutexes.so
 	$(TSAN) $(SWIFT) test --no-parallel --sanitize=thread --scratch-path .build-tsan --skip $(MEASURED)
 
-# The suites of test-quick under AddressSanitizer, and under ThreadSanitizer those of them that have threads.
-test-quick-sanitized: packages .build-tsan/mutexes.so
-	$(call install,$(ENGINE))
+# Installs and builds what test-all runs.
+build-all: packages-test-all clients
+	$(SWIFT) build --build-tests
+	$(SWIFT) build $(OPTIMISED) --product tocsin
+
+# Builds what test-quick-sanitized runs.
+build-sanitized: packages .build-tsan/mutexes.so
 	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
-	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick
 	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+
+# The suites of test-quick under AddressSanitizer, and under ThreadSanitizer those of them that have threads.
+test-quick-sanitized: build-sanitized
+	$(call install,$(ENGINE))
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick
 	$(TSAN) BUILD=.build-tsan Tests/run --group sockets
 
 lint: swift

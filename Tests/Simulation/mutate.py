@@ -424,6 +424,9 @@ def build(copy):
 
 
 def main(arguments):
+    if "--help" in arguments or "-h" in arguments:
+        print(__doc__)
+        return 0
     check()
     attacks, cluster, chain = "--attacks" in arguments, "--cluster" in arguments, "--chain" in arguments
     minutes = MINUTES

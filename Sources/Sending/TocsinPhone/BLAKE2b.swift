@@ -72,7 +72,7 @@ struct BLAKE2b {
 
     private mutating func compress(isLast: Bool) {
         let words = stride(from: 0, to: Self.blockLength, by: 8).map { start in
-            (0..<8).reduce(UInt64(0)) { $0 | UInt64(block[start + $1]) << (UInt64($1) * 8) }
+            block[start..<start + 8].reversed().reduce(UInt64(0)) { word, byte in word << 8 | UInt64(byte) }
         }
         var mixed = state + Self.initial
         mixed[12] ^= hashed

@@ -186,31 +186,33 @@ import Testing
         #expect((300..<2700).contains(acceptedCount))
     }
 
-    @Test(arguments: [
-        ("", "the text is empty"), ("   ", "the text is empty"), (" \(phone)", "space before or after"),
-        ("\(phone) ", "space before or after"), ("\"\(phone)\"", "quotation marks"), ("„\(phone)“", "quotation marks"),
-        ("\(phone)\n", "line break"), (phone.replacing("161", with: "161\r\n"), "line break"),
-        ("\u{FEFF}\(phone)", "invisible"), (phone.replacing("|", with: "│"), "│ instead of |"),
-        (phone.replacing("|", with: "¦"), "¦ instead of |"), (phone.replacing("|", with: "｜"), "｜ instead of |"),
-        (" " + phone.replacing("|", with: "│"), "│ instead of |"),
-        (phone.replacing("|", with: "\\|"), "\\ before a bar"),
-        (phone.replacing("|", with: "%7C"), "from a link"), ("iOS|iPhone 15|\(key)", "cut off"),
-        ("iOS|iPhone 15", "cut off"),
-        ("iOS|\(key)|\(apple)", "second part"), ("iPhone 15|\(key)|\(apple)", "first part"),
-        (phone.replacing(key, with: key.dropLast()), "one character of the key is missing"),
-        (phone.replacing(key, with: key + "x"), "one character too many"),
-        (phone.replacing(key, with: key.replacing("/", with: "!")), "phones do not use"),
-        (phone.replacing("iOS", with: "ios"), "written iOS"),
-        (phone.replacing("iOS", with: "IOSDEV"), "written iOSDev"),
-        (android.replacing("android", with: "Android"), "written android"), (phone + phone, "twice"),
-        ("\(phone)\n\(phone)\n", "twice"), ("\(android) \(android)", "twice"),
-        ("iOS|iPhone 15|\(key)|\(apple)\(apple)", "twice"), ("ab\(key.lowercased()).onion:80", "after --node"),
-        (apple, "only the device token of an iPhone"), (google, "only the device token of an Android phone"),
-        (key, "only the key"), ("hello", "magic|descriptor"),
-        ("BisqMessageiOS|1234567890123456|AAAA", "an encrypted notification"),
-        ("android|x|\(key)|\(apple)", "looks like Apple's"),
-        ("iOS|x|\(key)|\(google)", "looks like Google's"), ("iOS|x|\(apple)|\(key)", "are swapped"),
-    ])
+    @Test(
+        arguments: [
+            ("", "the text is empty"), ("   ", "the text is empty"), (" \(phone)", "space before or after"),
+            ("\(phone) ", "space before or after"), ("\"\(phone)\"", "quotation marks"),
+            ("„\(phone)“", "quotation marks"),
+            ("\(phone)\n", "line break"), (phone.replacing("161", with: "161\r\n"), "line break"),
+            ("\u{FEFF}\(phone)", "invisible"), (phone.replacing("|", with: "│"), "│ instead of |"),
+            (phone.replacing("|", with: "¦"), "¦ instead of |"), (phone.replacing("|", with: "｜"), "｜ instead of |"),
+            (" " + phone.replacing("|", with: "│"), "│ instead of |"),
+            (phone.replacing("|", with: "\\|"), "\\ before a bar"),
+            (phone.replacing("|", with: "%7C"), "from a link"), ("iOS|iPhone 15|\(key)", "cut off"),
+            ("iOS|iPhone 15", "cut off"),
+            ("iOS|\(key)|\(apple)", "second part"), ("iPhone 15|\(key)|\(apple)", "first part"),
+            (phone.replacing(key, with: key.dropLast()), "one character of the key is missing"),
+            (phone.replacing(key, with: key + "x"), "one character too many"),
+            (phone.replacing(key, with: key.replacing("/", with: "!")), "phones do not use"),
+            (phone.replacing("iOS", with: "ios"), "written iOS"),
+            (phone.replacing("iOS", with: "IOSDEV"), "written iOSDev"),
+            (android.replacing("android", with: "Android"), "written android"), (phone + phone, "twice"),
+            ("\(phone)\n\(phone)\n", "twice"), ("\(android) \(android)", "twice"),
+            ("iOS|iPhone 15|\(key)|\(apple)\(apple)", "twice"), ("ab\(key.lowercased()).onion:80", "after --node"),
+            (apple, "only the device token of an iPhone"), (google, "only the device token of an Android phone"),
+            (key, "only the key"), ("hello", "magic|descriptor"),
+            ("BisqMessageiOS|1234567890123456|AAAA", "an encrypted notification"),
+            ("android|x|\(key)|\(apple)", "looks like Apple's"),
+            ("iOS|x|\(key)|\(google)", "looks like Google's"), ("iOS|x|\(apple)|\(key)", "are swapped"),
+        ] as [(String, String)])
     func `each common mistake gets its hint`(_ text: String, _ hint: String) {
         #expect(hints(text).contains(hint))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLLHTTP
+import Cryptography
 
 /// A response. Encoding it adds `Content-Length` and `Connection`.
 ///
@@ -32,26 +33,29 @@ package struct HTTPResponse: Sendable {
 
     /// - Parameter hasLength: `false` if the body continues after `body`, until the connection ends.
     func encode(into output: inout [UInt8], connection: StaticString?, isHead: Bool, hasLength: Bool = true) {
-        func field(_ name: String, _ value: String) {
+        output.append(copying: "HTTP/1.1 ")
+        output.append(decimal: UInt64(clamping: status))
+        output.append(UInt8(ascii: " "))
+        if let reason = Self.reasons[status] { output.append(copying: reason) }
+        for (name, value) in headers {
+            output.append(copying: "\r\n")
             output.appendText(name)
-            output += [UInt8(ascii: ":"), UInt8(ascii: " ")]
+            output.append(copying: ": ")
             output.appendText(value)
-            output += Self.lineEnd
         }
-        output += "HTTP/1.1 ".utf8
-        output += "\(status) ".utf8
-        if let reason = Self.reasons[status] { output += reason }
-        output += Self.lineEnd
-        for (name, value) in headers { field(name, value) }
         // RFC 9110 §8.6, §15.4.5: 204 has no Content-Length, and in 304 it would describe another response.
         let hasBody = status != 204 && status != 304
-        if hasBody, hasLength { field("Content-Length", "\(body.count)") }
-        if let connection { field("Connection", "\(connection)") }
-        output += Self.lineEnd
-        if hasBody, !isHead { output += body }
+        if hasBody, hasLength {
+            output.append(copying: "\r\nContent-Length: ")
+            output.append(decimal: UInt64(clamping: body.count))
+        }
+        if let connection {
+            output.append(copying: "\r\nConnection: ")
+            output.append(copying: connection)
+        }
+        output.append(copying: "\r\n\r\n")
+        if hasBody, !isHead { output.append(copying: body) }
     }
-
-    private static let lineEnd: [UInt8] = [0x0D, 0x0A]
 
     /// The words of each status that has some, such as `Not Found`: made once.
     private static let reasons: [Int: [UInt8]] = {
@@ -73,6 +77,9 @@ package struct HTTPResponse: Sendable {
 extension [UInt8] {
     /// Appends text with control bytes replaced: a line break in a value would start another field.
     fileprivate mutating func appendText(_ text: String) {
-        for byte in text.utf8 { append(byte < 0x20 || byte == 0x7F ? 0x20 : byte) }
+        var text = text
+        let start = count
+        text.withUTF8 { append(copying: UnsafeRawBufferPointer($0)) }
+        for index in start..<count where self[index] < 0x20 || self[index] == 0x7F { self[index] = 0x20 }
     }
 }

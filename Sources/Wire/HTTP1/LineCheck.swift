@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
+
 /// Checks lines: CR LF as the only line ending, and no line folding. llhttp, which refuses other control bytes itself,
 /// accepts a lone LF and folded lines.
 struct LineCheck {
@@ -17,7 +19,8 @@ struct LineCheck {
     /// The number of bytes at the start of `bytes` that are within a line, so that ``check(_:)`` would only continue.
     func plainBytes(in bytes: UnsafeRawBufferPointer) -> Int {
         guard state == .line else { return 0 }
-        return bytes.firstIndex { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") } ?? bytes.count
+        let end = bytes.offset(of: UInt8(ascii: "\r")) ?? bytes.count
+        return UnsafeRawBufferPointer(rebasing: bytes[..<end]).offset(of: UInt8(ascii: "\n")) ?? end
     }
 
     /// Takes the next byte.

@@ -38,9 +38,9 @@ struct APIQuery: Redacted {
     init(_ query: Bytes) throws(Rejection) {
         var start = query.startIndex
         while start < query.endIndex {
-            let end = query[start...].firstIndex(of: UInt8(ascii: "&")) ?? query.endIndex
+            let end = query.index(of: UInt8(ascii: "&"), from: start) ?? query.endIndex
             let pair = query[start..<end]
-            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+            let equals = pair.index(of: UInt8(ascii: "="), from: start) ?? pair.endIndex
             guard let name = PercentEncoding.decode(pair[..<equals], isForm: true),
                 let value = PercentEncoding.decode(pair[equals...].dropFirst(), isForm: true)
             else { throw Rejection(.malformed, "the query has a % that is not followed by two hexadecimal digits") }
@@ -85,7 +85,7 @@ struct APIQuery: Redacted {
         guard let bytes = Hex.decode(try needed(.msg)) else {
             throw Rejection(.malformed, "the parameter msg is not hexadecimal")
         }
-        let isText = bytes.allSatisfy({ $0 < 0x80 }) || String(validating: bytes, as: UTF8.self) != nil
+        let isText = bytes.reduce(0, |) < 0x80 || String(validating: bytes, as: UTF8.self) != nil
         return isText ? bytes : Base64.encode(bytes)
     }
 

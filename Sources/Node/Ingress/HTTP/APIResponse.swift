@@ -10,16 +10,18 @@ enum APIResponse {
     /// The response to a request with this outcome.
     static func response(to dialect: APIRequest.Dialect, _ outcome: Outcome) -> HTTPResponse {
         switch (outcome.kind, dialect) {
-        // Bisq 1 compares the body with these seven bytes.
-        case (.delivered, .relay), (.queued, .relay):
-            HTTPResponse(status: 200, headers: [("content-type", "text/plain")], body: Array("success".utf8))
-        case (.delivered, .device), (.queued, .device):
-            json(200, "{\"wasAccepted\":true,\"isUnregistered\":false}")
+        case (.delivered, .relay), (.queued, .relay): success
+        case (.delivered, .device), (.queued, .device): accepted
         case (_, .relay): error(status(of: outcome, dialect), outcome.sentence, outcome)
         case (_, .device(let magic)): refusal(outcome, magic)
         case (_, .handles(let origin)): handleRefusal(outcome, origin)
         }
     }
+
+    /// Bisq 1 compares the body with these seven bytes.
+    private static let success = HTTPResponse(
+        status: 200, headers: [("content-type", "text/plain")], body: Array("success".utf8))
+    private static let accepted = json(200, "{\"wasAccepted\":true,\"isUnregistered\":false}")
 
     /// The response to the owner of a handle whose request was accepted.
     static func registered(_ handle: Handle, for origin: String?) -> HTTPResponse {

@@ -9,8 +9,8 @@ enum PercentEncoding {
     /// - Parameter isForm: whether `+` means a space, as in a query.
     static func decode(_ text: Bytes, isForm: Bool = false) -> Bytes? {
         // Fast path: most input contains no escapes.
-        let isPlain = text.allSatisfy { $0 != UInt8(ascii: "%") && (!isForm || $0 != UInt8(ascii: "+")) }
-        if isPlain { return text }
+        let isPlain = text.index(of: UInt8(ascii: "%"), from: text.startIndex) == nil
+        if isPlain, !isForm || text.index(of: UInt8(ascii: "+"), from: text.startIndex) == nil { return text }
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
         var index = text.startIndex

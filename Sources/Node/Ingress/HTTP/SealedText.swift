@@ -17,7 +17,7 @@ struct SealedText: Redacted {
     /// - Throws: `Rejection` if the text has neither form. The envelope checks the lengths of iv and ciphertext.
     init(_ text: [UInt8]) throws(Rejection) {
         let bar = UInt8(ascii: "|")
-        guard let first = text.firstIndex(of: bar) else {
+        guard let first = text[...].index(of: bar, from: 0) else {
             guard let bytes = Base64.decode(text), bytes.count > Self.nonceLength else {
                 throw Rejection(
                     .malformed, "the encrypted text is neither magic|iv|Base64 nor the Base64 of iv and ciphertext")

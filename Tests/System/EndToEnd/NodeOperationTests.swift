@@ -250,6 +250,45 @@ import TocsinClient
         await stage.end()
     }
 
+    @Test func `a reload takes another token of the dashboard, and closes who came with the former one`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let port = try await stage.reservePort()
+        let (file, former, other) = (
+            "\(stage.directory)/admin.token", String(repeating: "a", count: 32), String(repeating: "b", count: 32)
+        )
+        try PrivateFile.create(file, holding: Array(former.utf8))
+        let text = stage.configuration(endpoints).replacing(
+            "[listen]\n", with: "[listen]\nadmin = \"127.0.0.1:\(port)\"\nadmin_token_file = \"admin.token\"\n")
+        try await stage.startNode(text)
+        func curl(_ path: String, _ token: String, _ options: [String]) async throws -> (isSuccess: Bool, text: String)
+        {
+            let output = try await ChildProcess.output(
+                of: "curl",
+                ["-sS", "--max-time", "60", "-H", "Authorization: Bearer \(token)"] + options
+                    + ["http://127.0.0.1:\(port)\(path)"])
+            return (output.isSuccess, output.text)
+        }
+        func status(_ token: String) async throws -> String {
+            try await curl("/status.json", token, ["-o", "/dev/null", "-w", "%{http_code}"]).text
+        }
+        #expect(try await status(former) == "200")
+        #expect(try await status(other) == "401")
+        // The same token leaves it open: the stream ends by its own time limit.
+        async let short = curl("/events", former, ["-N", "--max-time", "2"])
+        try await stage.reload(text)
+        #expect(try await !short.isSuccess)
+        let events = Task { try await curl("/events", former, ["-N"]) }
+        try FileManager.default.removeItem(atPath: file)
+        try PrivateFile.create(file, holding: Array(other.utf8))
+        try await Task.sleep(for: .seconds(1))
+        try await stage.reload(text)
+        #expect(try await events.value.isSuccess)
+        #expect(try await status(former) == "401")
+        #expect(try await status(other) == "200")
+        await stage.end()
+    }
+
     @Test(arguments: ["listen = 7", "[limits]\nattempts = 0", "[[app]]\nname = \"second\"", "nonsense = true", "["])
     func `a reload rejects an invalid configuration and keeps the old one`(_ text: String) async throws {
         let stage = Stage()

@@ -259,7 +259,8 @@ let package = Package(
         .executableTarget(
             name: "tocsin-bench",
             dependencies: [
-                "World", "TocsinClient", "TocsinNode", "NodeConfiguration", "Tor", "StandIns", "Admission", "Delivery",
+                "World", "TocsinClient", "TocsinPhone", "TocsinNode", "NodeConfiguration", "Tor", "StandIns",
+                "Admission", "Delivery",
                 "HTTP2",
                 "Console", "EventLoop", "TNP", "Cryptography", "Store", "Time",
                 .product(name: "Logging", package: "swift-log"),

@@ -220,6 +220,12 @@ MUTATIONS = [
         "while let pending = schedule.takeOverduePlan(at: now) { store(pending) }",
         "while let pending = schedule.takeOverduePlan(at: now) { _ = pending }",
     ),
+    (
+        "over HTTP, a new device token is refused",
+        "Sources/Node/Ingress/HTTP/PhoneRequest.swift",
+        "case .rotate(let handle): (type, named) = (.rotate, handle)",
+        "case .rotate(let handle): (type, named) = (.forget, handle)",
+    ),
 ]
 
 # Bugs by which a stranger harms others; the first six are those of earlier versions (Docs/simulation.md).

@@ -122,7 +122,7 @@ struct BenchSimulate: AsyncParsableCommand {
         while world.elapsed < length, !isOver() { Self.runMinute(of: simulation) }
         drain(world, senders, isOver)
         let real = ContinuousClock.now - began
-        print(world, senders, attackers, recorder, plan, real)
+        print(world, senders, handles, attackers, recorder, plan, real)
         guard let violation = world.judge.violation else { return true }
         Terminal.error(
             "seed \(seed), step \(simulation.steps), at \(WeatherEvent.text(world.elapsed)): \(violation)\n"
@@ -160,8 +160,8 @@ struct BenchSimulate: AsyncParsableCommand {
     }
 
     private func print(
-        _ world: SimulatedWorld, _ senders: SimulatedSenders, _ attackers: SimulatedAttackers, _ trace: TraceRecorder,
-        _ plan: [WeatherEvent], _ real: Duration
+        _ world: SimulatedWorld, _ senders: SimulatedSenders, _ handles: SimulatedHandles,
+        _ attackers: SimulatedAttackers, _ trace: TraceRecorder, _ plan: [WeatherEvent], _ real: Duration
     ) {
         let seconds = Double(real.components.seconds) + Double(real.components.attoseconds) / 1e18
         let factor = Double(world.elapsed.components.seconds) / max(seconds, 0.001)
@@ -172,6 +172,7 @@ struct BenchSimulate: AsyncParsableCommand {
             \(world.simulation.steps) steps
               \(world.judge.envelopes) envelopes, \(world.judge.delivered) received, \(world.judge.repeated) twice; \
             outcomes \(senders.outcomes.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")); \
+            handles: \(handles.rotations) changed, \(handles.acceptedOverHTTP) requests over HTTP; \
             \(attackers.connections) attacking connections, \(attackers.unknownTokens) unknown tokens
               longest wait \(WeatherEvent.text(senders.maximumWait)), \
             among attacks only \(WeatherEvent.text(senders.longestBoundedWait)); trace \(trace.hash)

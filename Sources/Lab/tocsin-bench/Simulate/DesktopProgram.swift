@@ -58,7 +58,7 @@ enum DesktopProgram: CaseIterable {
 struct DesktopAnswer {
     let status: Int
     let retryAfter: Duration?
-    private let body: Substring
+    let body: Substring
 
     /// - Returns: `nil` if these bytes are no whole answer: the connection ended before.
     init?(_ bytes: [UInt8]) {

@@ -5,6 +5,7 @@ import EventLoop
 import TNP
 import Time
 import TocsinClient
+import TocsinPhone
 import World
 
 /// The apps of the phones that are rung by handle: each registers its handle, puts its new device token behind it when
@@ -14,6 +15,7 @@ final class SimulatedHandles: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
     private struct Owner {
+        let seed: [UInt8]
         let key: Ed25519.PrivateKey
         /// The only key that may ring the phone besides the owner's.
         let senderKey: Ed25519.PrivateKey
@@ -36,12 +38,17 @@ final class SimulatedHandles: @unchecked Sendable {
     /// For each envelope, the owner of the handle, and the device tokens that the node must not use.
     private var envelopes: [String: (owner: Int, forbidden: Set<[UInt8]>)] = [:]
     private(set) var rotations = 0
+    /// Requests over HTTP that a node has accepted.
+    private(set) var acceptedOverHTTP = 0
 
     /// The time after which the node has stored that a handle rang, if its disk works.
     private static let storeTime = Duration.seconds(60)
 
     /// Which phones are rung by handle.
     static func isForHandle(_ phone: Int) -> Bool { phone % 5 == 2 }
+
+    /// Whether the phone's app asks over HTTP in place of TNP.
+    private static func usesHTTP(_ phone: SimulatedPhone) -> Bool { phone.magic != .web && phone.number / 5 % 2 == 0 }
 
     init(_ world: SimulatedWorld) {
         self.world = world
@@ -52,10 +59,10 @@ final class SimulatedHandles: @unchecked Sendable {
         }
         var random = world.simulation.random("handles")
         for phone in world.phones where Self.isForHandle(phone.number) {
-            func key() -> Ed25519.PrivateKey {
-                Ed25519.PrivateKey(seed: (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) })!
-            }
-            owners[phone.number] = Owner(key: key(), senderKey: key())
+            let seeds = (0..<2).map { _ in (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) } }
+            owners[phone.number] = Owner(
+                seed: seeds[0], key: Ed25519.PrivateKey(seed: seeds[0])!, senderKey: Ed25519.PrivateKey(seed: seeds[1])!
+            )
         }
     }
 
@@ -142,27 +149,58 @@ final class SimulatedHandles: @unchecked Sendable {
     private func isCurrent(_ phone: Int) async -> Bool {
         guard let owner = owners[phone] else { return true }
         let present = world.phones[phone]
-        let client = clients[world.layout.node(ofPhone: phone)]
         guard owner.handle == nil || owner.token != present.deviceToken else { return true }
-        let registration = HandleRequest.Registration(
-            magic: present.magic, deviceToken: present.deviceToken, senderKeys: [owner.senderKey.publicKey])
         do {
-            if let handle = owner.handle {
-                try await client.rotate(handle, to: registration, owner: owner.key, timeout: .seconds(120))
+            let handle =
+                Self.usesHTTP(present) ? try await askByHTTP(present, owner) : try await askByTNP(present, owner)
+            if owner.handle != nil {
                 rotations += 1
                 owners[phone]?.olderTokens.insert(owner.token)
-            } else {
-                owners[phone]?.handle = try await client.register(
-                    registration, owner: owner.key, timeout: .seconds(120))
             }
+            owners[phone]?.handle = handle
             owners[phone]?.token = present.deviceToken
             world.judge.note("handle of phone \(phone): the node has its device token")
         } catch let refused as TocsinClient.HandleRefused {
             world.judge.note("handle of phone \(phone): refused, \(refused.outcome.reason)")
             if refused.outcome.reason == .unknownHandle { lost(phone, "a rotation") }
+        } catch PhoneError.refused(let answer) {
+            world.judge.note("handle of phone \(phone): refused over HTTP, \(answer.reason)")
+            if answer.outcome == .gone { lost(phone, "a rotation") }
+        } catch let error as PhoneError {
+            world.judge.violated("the node has answered phone \(phone) over HTTP as no phone understands: \(error)")
         } catch {
             world.judge.note("handle of phone \(phone): \(error)")
         }
         return owners[phone]?.handle != nil && owners[phone]?.token == world.phones[phone].deviceToken
+    }
+
+    /// Registers the phone, or puts its present device token behind its handle.
+    /// - Returns: the handle.
+    private func askByTNP(_ present: SimulatedPhone, _ owner: Owner) async throws -> Handle {
+        let client = clients[world.layout.node(ofPhone: present.number)]
+        let registration = HandleRequest.Registration(
+            magic: present.magic, deviceToken: present.deviceToken, senderKeys: [owner.senderKey.publicKey])
+        guard let handle = owner.handle else {
+            return try await client.register(registration, owner: owner.key, timeout: .seconds(120))
+        }
+        try await client.rotate(handle, to: registration, owner: owner.key, timeout: .seconds(120))
+        return handle
+    }
+
+    /// As ``askByTNP(_:_:)``, with the library for phones.
+    private func askByHTTP(_ present: SimulatedPhone, _ owner: Owner) async throws -> Handle? {
+        let node = world.nodes[world.layout.node(ofPhone: present.number)]
+        guard let host = NodeHost(node.address.description), let key = HandleOwner(seed: owner.seed),
+            let platform = PhonePairing.Platform(rawValue: present.magic.rawValue)
+        else { preconditionFailure("the library for phones knows its platforms and onions") }
+        let pairing = PhonePairing(
+            platform, deviceToken: String(decoding: present.deviceToken, as: UTF8.self), descriptor: "phone")
+        let phone = PhoneByHTTP(node: host, endpoint: node.httpOnion, loop: world.sendersLoop)
+        let known = owner.handle.flatMap { PhoneHandle(Hex.encode($0.bytes)) }
+        let handle = try await phone.perform(
+            known.map { .rotate($0, pairing) } ?? .register(pairing, app: ""),
+            senderKeys: [owner.senderKey.publicKey], by: key)
+        acceptedOverHTTP += 1
+        return Handle(handle.bytes)
     }
 }

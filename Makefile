@@ -41,7 +41,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized build-all build-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench bench-clients quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized build-all test-built build-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench bench-clients quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -235,6 +235,10 @@ test: packages-test clients
 # Also what takes long: the allocation and memory tests, which measure the node as it is released, kept seeds of the
 # simulation, OnionBalance, Prosody, Prometheus, desktops in Java.
 test-all: build-all
+	$(MAKE) test-built
+
+# Runs what build-all built.
+test-built:
 	Tests/run all
 	$(MAKE) published
 	$(MAKE) simulate-kept
@@ -304,7 +308,8 @@ bench: packages-test
 # What people run in place of a node, from PyPI.
 bench-clients: packages-test
 	$(release-bench)
-	test -x .build/apns-clients/bin/pip || python3 -m venv .build/apns-clients
+	$(call install,python3-venv)
+	test -x .build/apns-clients/bin/pip || /usr/bin/python3 -m venv .build/apns-clients
 	.build/apns-clients/bin/pip install --quiet aioapns==4.0 'httpx[http2]==0.28.1'
 	.build/release/tocsin-bench compare --rows b,d,p,q --rounds 3 --requests 100000 --python .build/apns-clients/bin/python
 

@@ -21,6 +21,7 @@ export const main = sdk.setupMain(async ({ effects }) => {
       .mountAssets({ subpath: 'tocsin.toml', mountpoint: configuration, type: 'file' }),
     'node',
   )
+  const env = { TOCSIN_APP_UPSTREAM_NODE: upstream }
   await node.writeFile(`${secrets}/admin.token`, password, { mode: 0o600 })
 
   return sdk.Daemons.of(effects)
@@ -37,14 +38,14 @@ export const main = sdk.setupMain(async ({ effects }) => {
       exec: {
         command: ['tocsin', 'run', '--config', configuration],
         user,
-        env: { TOCSIN_APP_UPSTREAM_NODE: upstream },
+        env,
         // It answers what it has taken before it ends.
         sigtermTimeout: 60_000,
       },
       ready: {
         display: 'Tocsin',
         fn: async () => {
-          const { exitCode, stdout, stderr } = await node.exec(['tocsin', 'status', '--ready'], { user })
+          const { exitCode, stdout, stderr } = await node.exec(['tocsin', 'status', '--ready'], { user, env })
           const message = `${stdout}${stderr}`.trim()
           return exitCode === 0 ? { result: 'success', message } : { result: 'failure', message }
         },

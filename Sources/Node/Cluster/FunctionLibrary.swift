@@ -11,7 +11,7 @@ package struct FunctionLibrary: Sendable {
     }
 
     /// The version of the layout of the keys. Nodes with different versions cannot share an engine.
-    package static let schema = 1
+    package static let schema = 2
 
     /// The library of this version of Tocsin.
     package static let current = FunctionLibrary()

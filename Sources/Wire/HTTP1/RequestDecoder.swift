@@ -85,7 +85,7 @@ struct RequestDecoder {
         var (fed, index) = (0, 0)
         while index < bytes.count {
             // Bytes within a line need no decision of their own, once the preface is ruled out. The last byte, and the
-            // one that reaches the limit, do. No byte is looked at twice.
+            // one that reaches the limit, do.
             let limit = min(bytes.count - 1, index + limits.head - 1 - headCount)
             if headCount >= 3, index < limit {
                 let plain = lines.plainBytes(in: UnsafeRawBufferPointer(rebasing: bytes[index..<limit]))

@@ -321,7 +321,7 @@ import Time
         }
     }
 
-    @Test(arguments: [("2", "upgrade this node"), ("0", "stop all older nodes"), ("x", "not that of a cluster")])
+    @Test(arguments: [("3", "upgrade this node"), ("1", "stop all older nodes"), ("x", "not that of a cluster")])
     func `another layout of the state is refused`(schema: String, advice: String) async throws {
         try await withServer { server, domain in
             _ = try await admin(server, ["SET", "tocsin:{test}:schema", schema], on: domain)

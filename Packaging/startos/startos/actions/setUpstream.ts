@@ -23,7 +23,8 @@ export const setUpstream = sdk.Action.withInput(
       placeholder: 'ADDRESS.onion:7077',
       patterns: [
         {
-          regex: '^[a-z2-7]{56}\\.onion:[1-9][0-9]{0,4}$',
+          regex:
+            '^[a-z2-7]{56}\\.onion:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})$',
           description: 'An onion address of version 3 (56 letters and digits), a colon, and the port',
         },
       ],

@@ -212,7 +212,7 @@ MUTATIONS = [
         "a row that nobody needs any more stays",
         "Sources/Node/Delivery/Spool/DeliveryCore+Spool.swift",
         "            if case .stored(let row) = result { removeNeedless(row, of: pending, removal) }\n",
-        "",
+        "            _ = removal\n",
     ),
     (
         "an envelope that is not answered soon is not stored",

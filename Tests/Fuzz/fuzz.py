@@ -95,8 +95,8 @@ TEXTS = [
 ]
 ENGINE = [
     b"+claimed\r\n", b"+elsewhere\r\n+iv\r\n+key_required\r\n+key_mismatch\r\n+proof\r\n+circuit\r\n", b"-ERR no\r\n$-1\r\n:5\r\n",
-    b"*7\r\n$7\r\nclaimed\r\n:1\r\n$13\r\n1800000000000\r\n:20833\r\n$0\r\n\r\n:0\r\n$7\r\n1000000\r\n",
-    b"*7\r\n$7\r\nclaimed\r\n:2\r\n$1\r\n0\r\n:0\r\n$2\r\n77\r\n:9\r\n$19\r\n9223372036854775807\r\n",
+    b"*2\r\n$7\r\nclaimed\r\n$33\r\n1 1800000000000 20833 0 0 1000000\r\n",
+    b"*2\r\n$7\r\nclaimed\r\n$30\r\n2 0 0 77 9 9223372036854775807\r\n",
     b"*2\r\n$5\r\nfinal\r\n$4\r\nabcd\r\n", b"*3\r\n$4\r\nover\r\n$8\r\nunproven\r\n:9223372036854775807\r\n",
     b"*3\r\n$4\r\nover\r\n$3\r\napp\r\n:-5\r\n", b"*3\r\n$6\r\ndevice\r\n:100\r\n$20\r\n-9223372036854775808\r\n",
     b"*2\r\n$4\r\ndead\r\n$13\r\n1800000000000\r\n",

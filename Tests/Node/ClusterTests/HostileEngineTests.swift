@@ -30,22 +30,13 @@ import Time
                 replies.append(.array([text("over"), text(what), .integer(number)]))
             }
             for used in texts { replies.append(.array([text("device"), .integer(number), text(used)])) }
-            for place in [1, 3, 5] {
-                var parts: [RedisReply] = [
-                    text("claimed"), .integer(1), text("0"), .integer(20_000), text(""), .integer(0), text("0"),
-                ]
-                parts[place] = .integer(number)
-                replies.append(.array(parts))
-            }
         }
         for value in texts {
             replies.append(.array([text("dead"), text(value)]))
-            for place in [2, 4, 6] {
-                var parts: [RedisReply] = [
-                    text("claimed"), .integer(1), text("0"), .integer(20_000), text(""), .integer(0), text("0"),
-                ]
-                parts[place] = text(value)
-                replies.append(.array(parts))
+            for place in 0..<6 {
+                var numbers = ["1", "0", "20000", "0", "0", "0"]
+                numbers[place] = value
+                replies.append(.array([text("claimed"), text(numbers.joined(separator: " "))]))
             }
         }
         return replies
@@ -57,7 +48,7 @@ import Time
     }
 
     @Test func `any answer to a claim is applied or refused`() throws {
-        var applied = 0
+        var (applied, claimed) = (0, 0)
         for (index, reply) in Self.replies.enumerated() {
             guard let answer = ClaimAnswer(reply) else { continue }
             applied += 1
@@ -71,6 +62,7 @@ import Time
                 of: Submission(request: 1, envelope: envelope), paid: 0, app: "bisq", on: .tor(1), through: .tnp)
             switch answer {
             case .claimed(let record, let used):
+                claimed += 1
                 let ticket = try admission.admitted(terms, record, used: used, at: moment(2))
                 _ = admission.addingAllowance(to: .delivered(), of: ticket, at: moment(3).monotonic)
                 _ = admission.finish(ticket, with: .delivered(), contact: .contacted, at: moment(3))
@@ -88,6 +80,17 @@ import Time
             while let changes = admission.takeChanges(atMost: 10) { #expect(changes.records.count <= 10) }
         }
         #expect(applied > 100)
+        // Each of the six numbers has some that fit.
+        #expect(claimed > 30)
+    }
+
+    @Test(arguments: [
+        "", "1", "1 0 20000 0 0", "1 0 20000 0 0 0 0", "1 0 20000 0 0 0 ", " 1 0 20000 0 0 0", "1  0 20000 0 0 0",
+        "-1 0 20000 0 0 0", "256 0 20000 0 0 0", "1 0 65536 0 0 0", "1 18446744073709551616 20000 0 0 0",
+    ])
+    func `a record is six numbers in their ranges`(_ text: String) {
+        #expect(SharedRecord.decode(Array(text.utf8)) == nil)
+        #expect(ClaimAnswer(.array([Self.text("claimed"), Self.text(text)])) == nil)
     }
 
     @Test func `any membership is decoded or refused`() {

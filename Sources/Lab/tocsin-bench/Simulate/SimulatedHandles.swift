@@ -48,7 +48,9 @@ final class SimulatedHandles: @unchecked Sendable {
     static func isForHandle(_ phone: Int) -> Bool { phone % 5 == 2 }
 
     /// Whether the phone's app asks over HTTP in place of TNP.
-    private static func usesHTTP(_ phone: SimulatedPhone) -> Bool { phone.magic != .web && phone.number % 3 == 2 }
+    private static func usesHTTP(_ phone: SimulatedPhone) -> Bool {
+        !phone.magic.isSubscription && phone.number % 3 == 2
+    }
 
     init(_ world: SimulatedWorld) {
         self.world = world

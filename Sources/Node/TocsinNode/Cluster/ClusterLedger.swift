@@ -42,7 +42,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     private let window: Duration
     /// The limits of all nodes together.
     private var limits: (tnp: SharedLimits, http: SharedLimits)
-    /// The names of the keys of the budgets of each app and protocol.
+    /// The names of the keys of the budgets of each app and protocol: no more than the configuration has apps.
     private var budgets: [Budgets: RedisArguments] = [:]
     private var questions = Slab<Question>()
     /// The questions and when they have waited for too long, in this order. Some are answered.

@@ -41,7 +41,7 @@ KILLS ?= 20
 # Suites that run the release build, which has no sanitizer.
 MEASURED := 'SystemTests.(AllocationTests|MemoryTests)'
 
-.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized build-all test-built build-sanitized deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench bench-clients quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
+.PHONY: program program-static release-files test-release verify-release image test-image api-check release-notes fuzz-kept test-all packages-test-all simulate-kept simulate-attacks demo-cluster soak-cluster clients test-quick test-quick-sanitized build-all test-built build-sanitized build-asan build-tsan deb test-deb test-dependant test-publish published install packages-deb screenshots help demo test build release lint format bench bench-clients quota soak flood flood-long fuzz fuzz-fast fuzz-coverage simulate-years test-asan test-tsan docs clean swift packages packages-test packages-clients
 
 help:
 	@echo "make demo         a notification from a desktop to simulated phones on this machine, through Tor"
@@ -266,12 +266,17 @@ build-all: packages-test-all clients
 	$(SWIFT) build --build-tests
 	$(SWIFT) build $(OPTIMISED) --product tocsin
 
-# Builds what test-quick-sanitized runs.
-build-sanitized: packages .build-tsan/mutexes.so
-	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
-	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+# Builds what test-quick-sanitized runs: both at once, because parts of a build leave a processor idle.
+build-sanitized: packages
+	$(MAKE) -j2 build-asan build-tsan
 
-# The suites of test-quick under AddressSanitizer, and under ThreadSanitizer those of them that have threads.
+build-asan:
+	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+
+build-tsan: .build-tsan/mutexes.so
+	TOCSIN_TESTS=threads $(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+
+# The suites of test-quick under AddressSanitizer, and those that have threads under ThreadSanitizer.
 test-quick-sanitized: build-sanitized
 	$(call install,$(ENGINE))
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick

@@ -5,6 +5,7 @@ import Confinement
 import Console
 import Cryptography
 import EventLoop
+import KeyHolder
 import Logging
 import NodeConfiguration
 import QRCode
@@ -48,6 +49,7 @@ struct RunCommand: AsyncParsableCommand {
         fileprivate let manager: ServiceManager?
         fileprivate let configuration: Configuration
         fileprivate let isolation: ProcessIsolation
+        fileprivate let keyHolder: KeyHolder?
     }
 
     /// Fewer open files keep the node from starting its processes.
@@ -69,11 +71,11 @@ struct RunCommand: AsyncParsableCommand {
         let file = try options.file()
         if rehearse, rehearseIn == nil { try StartRehearsal.becomeOwner(of: options.load().state) }
         do {
-            var (configuration, isolation) = try ProcessIsolation.prepare(configuration: file) {
+            var (configuration, isolation, keyHolder) = try ProcessIsolation.prepare(configuration: file) {
                 try ConfigurationOption.load(file, copies: $0, state: rehearseIn)
             }
             try isolation.confine(configuration)
-            return Prepared(manager: manager, configuration: configuration, isolation: isolation)
+            return Prepared(manager: manager, configuration: configuration, isolation: isolation, keyHolder: keyHolder)
         } catch let error as ConfigurationError {
             throw fail("\(error)", .configuration)
         } catch {
@@ -87,11 +89,13 @@ struct RunCommand: AsyncParsableCommand {
         let loop = EventLoop(name: "node")
         if rehearse {
             let logger = Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() }
-            let node = Node(configuration, isolation: prepared.isolation, logger: logger, on: loop)
+            let node = Node(
+                configuration, isolation: prepared.isolation, keyHolder: prepared.keyHolder, logger: logger, on: loop)
             return try await Self.failing { try await node.rehearse() }
         }
         let node = Node(
-            configuration, isolation: prepared.isolation, logger: configuration.makeLogger(), on: loop
+            configuration, isolation: prepared.isolation, keyHolder: prepared.keyHolder,
+            logger: configuration.makeLogger(), on: loop
         ) { Self.show($0) }
         let stop = StopSignal(on: loop)
         await stop.arm {

@@ -7,20 +7,20 @@ import Settings
 import Time
 
 /// The keys of a key holder. Contains no input or output: requests and the time go in, answers come out.
-struct HeldKeys {
+package struct HeldKeys {
     private var keys: [Int: (file: String, key: any HeldKey)] = [:]
     /// The provider tokens that were issued.
-    var issued: IssuedTokens
+    package var issued: IssuedTokens
 
     /// The number of keys.
     var count: Int { keys.count }
 
     /// - Parameter issued: those of earlier key holders of this node.
-    init(issued: IssuedTokens) { self.issued = issued }
+    package init(issued: IssuedTokens) { self.issued = issued }
 
     /// Reads the configuration and all keys.
     /// - Parameter file: the configuration file.
-    mutating func load(_ file: String) -> HolderReport {
+    package mutating func load(_ file: String) -> HolderReport {
         var report = HolderReport(copies: FileCopies(), credentials: [])
         report.copies.add(file, atMost: ConfiguredFile.largest)
         // The node reports what is wrong with the configuration.
@@ -47,7 +47,7 @@ struct HeldKeys {
 
     /// Answers a request.
     /// - Parameter time: now.
-    mutating func answer(_ request: HolderRequest, at time: ClockReading) -> KeyAnswer {
+    package mutating func answer(_ request: HolderRequest, at time: ClockReading) -> KeyAnswer {
         guard var held = keys[request.credential] else { return .refused }
         let answer = held.key.answer(request.question.bytes, about: held.file, at: time, &issued)
         keys[request.credential] = held

@@ -7,7 +7,7 @@ import Providers
 import Settings
 
 /// What a key holder sends once, after it has read the configuration and the keys.
-struct HolderReport: Codable, Sendable {
+package struct HolderReport: Codable, Sendable {
     /// What the node learns about a credential.
     enum Result: Codable, Sendable {
         /// `Credential.facts`
@@ -25,10 +25,15 @@ struct HolderReport: Codable, Sendable {
     var copies: FileCopies
     /// All credentials; a request names one by its index.
     var credentials: [Entry]
+
+    /// The number of each credential.
+    package var indices: [CredentialReference: Int] {
+        Dictionary(credentials.enumerated().map { ($1.reference, $0) }, uniquingKeysWith: { first, _ in first })
+    }
 }
 
 /// A question to a key holder. It answers with the bytes that are asked for, or with none.
-struct HolderRequest: Codable {
+package struct HolderRequest: Codable, Sendable {
     /// The number of the credential in the report.
     var credential: Int
     /// See the credential's kind.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import Dispatch
 import EventLoop
 import NodeConfiguration
 import Providers
@@ -11,10 +10,10 @@ import Time
 
 /// The node's side of its key holder. It asks for what the keys sign, and starts another key holder when one has ended.
 ///
-/// Other threads wait for the answers, and not the loop: threads of its own, and for a signature in a TLS handshake with a
-/// client certificate, which OpenSSL wants at once, the thread of that handshake.
+/// Other threads wait for the answers, and not the loop: for a signature in a TLS handshake with a client certificate, which
+/// OpenSSL wants at once, the thread of that handshake.
 package final class KeyHolder: @unchecked Sendable {
-    // Unchecked: used on the loop's thread only, and before the loop runs; `connection` is synchronised for `signature`.
+    // Unchecked: used on the loop's thread only, and before the loop runs; `running` is synchronised for `askBlocking`.
 
     /// Why there is no key holder.
     package struct Failure: Error, Equatable, CustomStringConvertible {
@@ -31,88 +30,64 @@ package final class KeyHolder: @unchecked Sendable {
         case startFailed(String, pause: Duration)
     }
 
-    private typealias AskResult = ([UInt8]?) -> Void
-
-    /// How long a key holder may take to start, and to answer.
-    private static let startTimeout = Duration.seconds(30)
-    private static let answerTimeout = Duration.seconds(1)
-
-    private let supervisor: Supervisor
+    private let source: any HolderSource
     /// The node's loop; `nil` before it runs.
     package var loop: EventLoop?
-    /// Waits for the key holder in use, for one answer after another.
-    private let asking = DispatchQueue(label: "key holder")
-    /// Waits for another key holder to start.
-    private let starting = DispatchQueue(label: "key holder's start")
-    private var results: [Int: AskResult] = [:]
+    private var results: [Int: ([UInt8]?) -> Void] = [:]
     private var starts: [Int: (Result<HeldCredentials, Failure>) -> Void] = [:]
     private var lastNumber = 0
     private var isStarting = false
-    private let inUse = Mutex<HolderConnection?>(nil)
-    private var connection: HolderConnection? {
-        get { inUse.withLock { $0 } }
-        set { inUse.withLock { $0 = newValue } }
+    private let running = Mutex<(any RunningHolder)?>(nil)
+    /// The one in use.
+    private var inUse: (any RunningHolder)? {
+        get { running.withLock { $0 } }
+        set { running.withLock { $0 = newValue } }
     }
     /// The credentials that the node uses, each with a hash of its files.
     private var expected: [CredentialReference: [UInt8]] = [:]
     private var recovery = HolderRecovery()
     private var events: [Event] = []
 
-    package init(_ supervisor: Supervisor) { self.supervisor = supervisor }
+    package init(_ source: any HolderSource) { self.source = source }
 
     /// Starts a key holder, which reads the configuration and the keys, and waits for it: before the loop runs. The present
     /// one stays in use until ``use(_:)``.
     package func startBlocking() throws(Failure) -> HeldCredentials {
         do {
-            return HeldCredentials(
-                connection: try Self.connection(through: try supervisor.startHolder()), holder: self)
+            return HeldCredentials(of: try source.startBlocking(), for: self)
         } catch {
             throw Failure(error)
         }
     }
 
     /// As ``startBlocking()``, without holding up the loop.
-    /// - Parameter result: receives the credentials on the loop.
+    /// - Parameter result: receives the credentials on the loop, at once or later.
     package func start(_ result: @escaping (Result<HeldCredentials, Failure>) -> Void) {
-        let socket: LocalSocket
-        do throws(LocalSocket.Failure) {
-            socket = try supervisor.startHolder()
-        } catch {
-            return result(.failure(Failure(error)))
-        }
         guard let loop else { preconditionFailure("the loop does not run yet") }
         lastNumber += 1
         let number = lastNumber
         starts[number] = result
-        starting.async {
-            let connection = Result { () throws(LocalSocket.Failure) in try Self.connection(through: socket) }
-            Task(executorPreference: loop) { self.started(number, connection) }
-        }
+        source.start(on: loop) { [self] in started(number, $0) }
     }
 
-    private func started(_ number: Int, _ connection: Result<HolderConnection, LocalSocket.Failure>) {
+    private func started(_ number: Int, _ holder: Result<any RunningHolder, HolderProblem>) {
         starts.removeValue(forKey: number)?(
-            connection.map { HeldCredentials(connection: $0, holder: self) }.mapError { Failure($0) })
-    }
-
-    private static func connection(through socket: LocalSocket) throws(LocalSocket.Failure) -> HolderConnection {
-        let frame = try socket.receiveFrame(atMost: HolderRequest.maximumReport, within: startTimeout)
-        return HolderConnection(socket, try HolderReport(json: frame))
+            holder.map { HeldCredentials(of: $0, for: self) }.mapError { Failure($0) })
     }
 
     /// The credentials in use; `nil` while there is no key holder.
-    package var credentials: HeldCredentials? { connection.map { HeldCredentials(connection: $0, holder: self) } }
+    package var credentials: HeldCredentials? { inUse.map { HeldCredentials(of: $0, for: self) } }
 
     /// Uses these credentials from now on, and ends the key holder before.
     package func use(_ credentials: HeldCredentials) {
-        connection = credentials.connection
-        expected = credentials.connection.fingerprints
+        inUse = credentials.holder
+        expected = credentials.fingerprints
         recovery.started(at: .now)
     }
 
     /// Notices that the key holder has ended, and starts another one after a pause. Call this once a second.
     package func secondPassed(at now: MonotonicTime) -> [Event] {
-        if let connection, connection.socket.isClosed { lost("it has ended", at: now) }
+        if let inUse, inUse.hasEnded { lost(.hasEnded, at: now) }
         if recovery.isDue(at: now), !isStarting {
             isStarting = true
             start { [self] in restarted($0) }
@@ -124,10 +99,10 @@ package final class KeyHolder: @unchecked Sendable {
     private func restarted(_ result: Result<HeldCredentials, Failure>) {
         isStarting = false
         // A reload may have started one meanwhile.
-        guard connection == nil else { return }
+        guard inUse == nil else { return }
         do throws(Failure) {
             let credentials = try result.get()
-            guard credentials.connection.hasAll(of: expected) else {
+            guard credentials.hasAll(of: expected) else {
                 throw Failure(
                     description: "the configuration or a key has changed, or cannot be read: reload the node")
             }
@@ -138,9 +113,10 @@ package final class KeyHolder: @unchecked Sendable {
         }
     }
 
-    private func lost(_ how: String, at now: MonotonicTime) {
-        connection = nil
-        events.append(.ended(how, pause: recovery.failed(at: now)))
+    private func lost(_ problem: HolderProblem, at now: MonotonicTime) {
+        inUse = nil
+        events.append(
+            .ended(problem == .doesNotAnswer ? "it does not answer" : "it has ended", pause: recovery.failed(at: now)))
     }
 
     /// Asks the key holder.
@@ -148,51 +124,41 @@ package final class KeyHolder: @unchecked Sendable {
     fileprivate func ask(
         about reference: CredentialReference, _ question: [UInt8], _ result: @escaping ([UInt8]?) -> Void
     ) {
-        guard let loop, let connection, let index = connection.indices[reference] else { return result(nil) }
+        guard let loop, let holder = inUse, let index = holder.indices[reference] else { return result(nil) }
         lastNumber += 1
         let number = lastNumber
         results[number] = result
-        let frame = HolderRequest(credential: index, question: Base64Bytes(question)).json
-        asking.async {
-            let answer = connection.answer(to: frame, within: Self.answerTimeout)
-            Task(executorPreference: loop) { self.answered(number, answer, by: connection) }
+        holder.ask(HolderRequest(credential: index, question: Base64Bytes(question)), on: loop) { [self] answer in
+            let bytes = note(answer, of: holder)
+            results.removeValue(forKey: number)?(bytes)
         }
-    }
-
-    private func answered(
-        _ number: Int, _ answer: Result<[UInt8], LocalSocket.Failure>, by connection: HolderConnection
-    ) {
-        let bytes = note(answer, of: connection)
-        results.removeValue(forKey: number)?(bytes)
     }
 
     /// Asks the key holder, and waits for the answer: on a thread that is not the loop's.
     fileprivate func askBlocking(about reference: CredentialReference, _ question: [UInt8]) -> [UInt8]? {
-        guard let loop, !loop.isOnLoop, let connection, let index = connection.indices[reference] else { return nil }
-        let frame = HolderRequest(credential: index, question: Base64Bytes(question)).json
-        let answer = asking.sync { connection.answer(to: frame, within: Self.answerTimeout) }
-        Task(executorPreference: loop) { _ = self.note(answer, of: connection) }
+        guard let loop, !loop.isOnLoop, let holder = inUse, let index = holder.indices[reference] else { return nil }
+        let answer = holder.askBlocking(HolderRequest(credential: index, question: Base64Bytes(question)))
+        Task(executorPreference: loop) { _ = self.note(answer, of: holder) }
         guard case .success(let bytes) = answer, !bytes.isEmpty else { return nil }
         return bytes
     }
 
     /// The bytes of an answer; `nil` if there is none. Forgets a key holder that does not answer.
-    private func note(
-        _ answer: Result<[UInt8], LocalSocket.Failure>, of asked: HolderConnection
-    ) -> [UInt8]? {
+    private func note(_ answer: Result<[UInt8], HolderProblem>, of asked: any RunningHolder) -> [UInt8]? {
         switch answer {
         case .success(let bytes): return bytes.isEmpty ? nil : bytes
-        case .failure(let error):
-            if asked === connection { lost(error == .timedOut ? "it does not answer" : "it has ended", at: .now) }
+        case .failure(let problem):
+            if asked === inUse { lost(problem, at: .now) }
             return nil
         }
     }
 }
 
 extension KeyHolder.Failure {
-    init(_ error: LocalSocket.Failure) {
+    init(_ problem: HolderProblem) {
         self.init(
-            description: "the key holder \(error == .timedOut ? "does not answer" : "ended while it read the keys")")
+            description:
+                "the key holder \(problem == .doesNotAnswer ? "does not answer" : "ended while it read the keys")")
     }
 }
 
@@ -223,60 +189,41 @@ struct HolderRecovery: Equatable {
     }
 }
 
-/// A key holder that runs, and what it has reported.
-final class HolderConnection: Sendable {
-    let socket: LocalSocket
-    let report: HolderReport
-    /// The number of each credential in requests.
-    let indices: [CredentialReference: Int]
-    /// A hash of each credential's files; empty for a credential that cannot be used.
-    var fingerprints: [CredentialReference: [UInt8]] {
-        indices.mapValues { report.credentials[$0].fingerprint.bytes }
+/// The credentials that a key holder has read.
+package struct HeldCredentials: CredentialSource {
+    /// The key holder that has read them.
+    fileprivate let holder: any RunningHolder
+    private let asking: KeyHolder
+
+    fileprivate init(of holder: any RunningHolder, for asking: KeyHolder) {
+        self.holder = holder
+        self.asking = asking
     }
 
-    /// Whether it has these credentials, with the same files.
-    func hasAll(of expected: [CredentialReference: [UInt8]]) -> Bool {
+    /// The configuration file and the files that it names, except those of credentials.
+    package var copies: FileCopies { holder.report.copies }
+
+    /// A hash of each credential's files; empty for a credential that cannot be used.
+    fileprivate var fingerprints: [CredentialReference: [UInt8]] {
+        holder.indices.mapValues { holder.report.credentials[$0].fingerprint.bytes }
+    }
+
+    /// Whether these credentials are among them, with the same files.
+    fileprivate func hasAll(of expected: [CredentialReference: [UInt8]]) -> Bool {
         let own = fingerprints
         return expected.allSatisfy { own[$0] == $1 }
     }
 
-    /// The answer to a request. Waits for it, and ends the connection if it fails: a late answer would be taken for that to
-    /// the next request, and requests that wait for their turn would each wait as long.
-    func answer(to frame: [UInt8], within limit: Duration) -> Result<[UInt8], LocalSocket.Failure> {
-        let answer = Result { () throws(LocalSocket.Failure) in
-            try socket.sendFrame(frame, within: limit)
-            return try socket.receiveFrame(atMost: HolderRequest.largest, within: limit)
-        }
-        if case .failure = answer { socket.shutDown() }
-        return answer
-    }
-
-    init(_ socket: LocalSocket, _ report: HolderReport) {
-        self.socket = socket
-        self.report = report
-        indices = Dictionary(
-            report.credentials.enumerated().map { ($1.reference, $0) }, uniquingKeysWith: { first, _ in first })
-    }
-}
-
-/// The credentials that a key holder has read.
-package struct HeldCredentials: CredentialSource {
-    fileprivate let connection: HolderConnection
-    fileprivate let holder: KeyHolder
-
-    /// The configuration file and the files that it names, except those of credentials.
-    package var copies: FileCopies { connection.report.copies }
-
     package func load(_ reference: CredentialReference) throws(CredentialProblem) -> LoadedCredential {
-        guard let index = connection.indices[reference] else {
+        guard let index = holder.indices[reference] else {
             throw CredentialProblem(file: reference.files[0], text: "the key holder has not read it; reload the node")
         }
-        let entry = connection.report.credentials[index]
+        let entry = holder.report.credentials[index]
         switch entry.result {
         case .unusable(let problem): throw problem
         case .facts(let facts):
             let credential = try DeliveryKinds.credential(reference).init(
-                reference, facts: facts.bytes, key: KeyElsewhere(reference, in: holder))
+                reference, facts: facts.bytes, key: KeyElsewhere(reference, in: asking))
             return LoadedCredential(credential, fingerprint: BLAKE2b.hash256(entry.fingerprint.bytes))
         }
     }

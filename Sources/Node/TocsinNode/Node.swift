@@ -4,6 +4,7 @@ import AdminPort
 import Cryptography
 import EventLoop
 import Ingress
+import KeyHolder
 import Logging
 import NodeConfiguration
 import Settings
@@ -29,6 +30,7 @@ package actor Node {
     private let configuration: Configuration
     private let logger: Logger
     private let isolation: ProcessIsolation?
+    private let keyHolder: KeyHolder?
     private let disk: any Disk
     private let whenReachable: (@Sendable (OnionAddress) -> Void)?
     private var state = State.initial
@@ -37,16 +39,18 @@ package actor Node {
     /// Creates a node that does not run yet.
     /// - Parameters:
     ///   - isolation: what protects this process, if it serves this node alone.
+    ///   - keyHolder: has the keys; `nil` if the node reads them itself.
     ///   - disk: where the stores are.
     ///   - loop: the loop that everything runs on.
     ///   - whenReachable: called each time the node's own tor has published the onion.
     package init(
-        _ configuration: Configuration, isolation: ProcessIsolation? = nil, disk: any Disk = SystemDisk(),
-        logger: Logger,
-        on loop: EventLoop, whenReachable: (@Sendable (OnionAddress) -> Void)? = nil
+        _ configuration: Configuration, isolation: ProcessIsolation? = nil, keyHolder: KeyHolder? = nil,
+        disk: any Disk = SystemDisk(), logger: Logger, on loop: EventLoop,
+        whenReachable: (@Sendable (OnionAddress) -> Void)? = nil
     ) {
         self.configuration = configuration
         self.isolation = isolation
+        self.keyHolder = keyHolder
         self.disk = disk
         self.logger = logger
         self.loop = loop
@@ -98,7 +102,8 @@ package actor Node {
         do {
             let directory = try await StateDirectory(configuration, logger: logger, on: loop)
             let parts = try NodeParts(
-                configuration, isolation: isolation, in: directory, disk: disk, logger: logger, on: loop,
+                configuration, isolation: isolation, keyHolder: keyHolder, in: directory, disk: disk, logger: logger,
+                on: loop,
                 whenReachable: whenReachable)
             state = .running(parts)
             let endpoint = try await parts.start { [weak self] status in
@@ -119,7 +124,8 @@ package actor Node {
     package func rehearse() async throws {
         let directory = try await StateDirectory(configuration, logger: logger, on: loop)
         let parts = try NodeParts(
-            configuration, isolation: isolation, in: directory, disk: disk, logger: logger, on: loop, whenReachable: nil
+            configuration, isolation: isolation, keyHolder: keyHolder, in: directory, disk: disk, logger: logger,
+            on: loop, whenReachable: nil
         )
         do {
             try parts.rehearse()

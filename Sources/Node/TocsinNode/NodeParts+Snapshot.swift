@@ -81,7 +81,7 @@ extension NodeParts: AdminServer.Source {
         var reasons: [Concern] = []
         if !isServing { reasons.append(Concern("the node is starting")) }
         if isStopping { reasons.append(Concern("the node is stopping")) }
-        if let holder = isolation?.holder, holder.credentials == nil {
+        if let keyHolder, keyHolder.credentials == nil {
             reasons.append(
                 Concern("the process with the keys of Apple and Google is lost", "see the log", see: .keyHolderLost))
         }

@@ -26,7 +26,8 @@ final class NodeParts: DispatchObserver {
     private static let shutdownRetryAfter: UInt32 = 5000
 
     private(set) var configuration: Configuration
-    let isolation: ProcessIsolation?
+    /// Has the keys; `nil` if the node reads them itself.
+    let keyHolder: KeyHolder?
     private let directory: StateDirectory
     private let loop: EventLoop
     let started = MonotonicTime.now
@@ -68,11 +69,12 @@ final class NodeParts: DispatchObserver {
     /// Reads the credentials and opens the stores.
     /// - Throws: `ConfigurationError` or `StoreError`.
     init(
-        _ configuration: Configuration, isolation: ProcessIsolation?, in directory: StateDirectory, disk: any Disk,
+        _ configuration: Configuration, isolation: ProcessIsolation?, keyHolder: KeyHolder?,
+        in directory: StateDirectory, disk: any Disk,
         logger: Logger, on loop: EventLoop, whenReachable: (@Sendable (OnionAddress) -> Void)?
     ) throws {
         self.configuration = configuration
-        self.isolation = isolation
+        self.keyHolder = keyHolder
         self.directory = directory
         self.loop = loop
         alarms = AlarmLog()
@@ -84,7 +86,10 @@ final class NodeParts: DispatchObserver {
         isolationWatch = isolation.map { [alarms, metrics, log] in
             IsolationWatch($0, alarms: alarms, metrics: metrics, log: log, on: loop)
         }
-        providers = try ProviderSet(configuration, from: isolation?.holder?.credentials ?? CredentialFiles(), on: loop)
+        let keyHolderWatch = keyHolder.map { [metrics, log] in
+            KeyHolderWatch($0, metrics: metrics, log: log, on: loop)
+        }
+        providers = try ProviderSet(configuration, from: keyHolder?.credentials ?? CredentialFiles(), on: loop)
         dispatch = Dispatch(limits: configuration.dispatchLimits, on: loop)
         var engine = try configuration.cluster.map { try $0.engineSettings(in: configuration) }
         standing = try StandingKeeper(configuration, sharing: engine?.secret, on: disk, log: log)
@@ -131,7 +136,7 @@ final class NodeParts: DispatchObserver {
         expiry = ExpiryWatch(providers, metrics: metrics, log: log)
         // The cluster, which needs names, closes before what looks them up, and before tor, which takes its time.
         let all: [(any NodeComponent)?] = [
-            endpoints, isolationWatch, onions,
+            endpoints, keyHolderWatch, isolationWatch, onions,
             UnbindRequests(in: configuration.state, intakeState, cluster: cluster, on: disk, log: log), cluster,
             GaugeRefresh(metrics, of: dispatch, connections, providers, cluster), canary, expiry,
             HourlyReport(metrics, log: log), history, RouteProbes(providers, configuration, metrics: metrics, log: log),
@@ -188,7 +193,7 @@ final class NodeParts: DispatchObserver {
 
     /// Reloads now; or later, if a key holder is still reading for an earlier reload.
     private func reload(_ what: ReloadQueue.Reload) {
-        guard let holder = isolation?.holder else { return finishReload(of: what, nil) }
+        guard let holder = keyHolder else { return finishReload(of: what, nil) }
         guard let due = reloads.request(what) else { return }
         log.logger.debug("a new key holder reads the configuration and the credentials")
         holder.start { [self] held in
@@ -258,7 +263,7 @@ final class NodeParts: DispatchObserver {
     private func apply(_ new: Configuration, _ held: HeldCredentials?) throws -> Int {
         let newCanary = try canary.made(for: new, inPlaceOf: configuration)
         let (changed, removed) = try providers.load(new, from: held ?? CredentialFiles())
-        if let held { isolation?.holder?.use(held) }
+        if let held { keyHolder?.use(held) }
         configuration = new
         log.logger.logLevel = new.logLevel
         (metrics.relayed, log.relayed) = (providers.upstreamRoutes, providers.upstreamRoutes)

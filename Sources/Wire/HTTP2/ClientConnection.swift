@@ -7,11 +7,18 @@ import Time
 
 /// Receives the results of requests, on the loop of their connection.
 package protocol ResponseReceiver: AnyObject {
+    /// Called when a connection takes a request: from now on the server may have seen it, answered or not.
+    /// - Parameter number: the number given with the request.
+    func taken(_ number: UInt64)
     /// Called once for each request.
     /// - Parameters:
     ///   - number: the number given with the request.
     ///   - connection: the connection that carried the request; `nil` if none did.
     func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?)
+}
+
+extension ResponseReceiver {
+    package func taken(_ number: UInt64) {}
 }
 
 /// The client side of one HTTP/2 connection: many requests at a time.

@@ -20,13 +20,13 @@ import Testing
 
     @Test func `after one request without an answer, those that wait for their turn fail at once`() throws {
         let (one, other) = try LocalSocket.pair(keepsMessages: false)
-        let connection = HolderConnection(one, HolderReport(copies: FileCopies(), credentials: []))
-        #expect(throws: LocalSocket.Failure.timedOut) {
-            try connection.answer(to: [1], within: .milliseconds(20)).get()
-        }
+        let holder = HolderConnection(
+            one, HolderReport(copies: FileCopies(), credentials: []), answerTimeout: .milliseconds(20))
+        let request = HolderRequest(credential: 0, question: Base64Bytes([1]))
+        #expect(throws: HolderProblem.doesNotAnswer) { try holder.askBlocking(request).get() }
         // An answer that comes too late belongs to no request.
         try? other.sendFrame([7], within: .seconds(5))
-        #expect(throws: LocalSocket.Failure.closed) { try connection.answer(to: [2], within: .seconds(600)).get() }
+        #expect(throws: HolderProblem.hasEnded) { try holder.askBlocking(request).get() }
     }
 
     @Test func `a frame that is too long, or never ends, is an error`() throws {

@@ -336,7 +336,7 @@ import Testing
     @Test func `setting the wall clock does not replace the provider token`() throws {
         let token = makeToken()
         let first = token.authorization(at: now, clock: clock)
-        token.wasSeen(first)
+        token.wasSent(first)
         for step: Int64 in [-86_400, -3600, -1, 3600, 86_400] {
             #expect(token.authorization(at: now + step, clock: clock + .seconds(10)) == first)
         }
@@ -361,7 +361,7 @@ import Testing
             try webToken(remote.authorization(at: now, clock: clock + .seconds(32))).claims["iat"]?.number
                 == Double(now))
         // Apple has seen neither; another header's answer says nothing about this one.
-        token.wasSeen(first)
+        token.wasSent(first)
         #expect(token.authorization(at: now - 86_400, clock: clock + .seconds(32)) != second)
     }
 

@@ -107,7 +107,7 @@ import Time
     @Test func `a node takes over the token of the others at its start, as old as the token says`() async throws {
         try await withMembers { one, two, server, domain in
             let header = one.token.authorization(at: UnixTime.now - 1000)
-            one.token.wasSeen(header)
+            one.token.wasSent(header)
             await one.start()
             // The engine believes the first node, which has just got it.
             await two.start()

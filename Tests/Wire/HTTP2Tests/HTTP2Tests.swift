@@ -392,6 +392,10 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             } else {
                 Issue.record("\(String(describing: failure))")
             }
+            let resender = Resender(upstream)
+            await withCheckedContinuation { resender.send(whenAnswered: $0) }
+            #expect(resender.failures == 20)
+            #expect(resender.taken == 0)
             server = try Server(on: endpoint, loop: domain.loop, tls: site.serverTLS, handler: handler)
             // Requests fail at once until the backoff of the failed dial has passed.
             var status: Int?
@@ -425,6 +429,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             await withCheckedContinuation { resender.send(whenAnswered: $0) }
             #expect(resender.status == 200)
             #expect(resender.failures == 1)
+            #expect(resender.taken == 2)
             upstream.close()
             server.close()
         }
@@ -473,6 +478,7 @@ private final class Closer: ResponseReceiver {
 private final class Resender: ResponseReceiver {
     private let upstream: ConnectionPool
     private var continuation: CheckedContinuation<Void, Never>?
+    private(set) var taken = 0
     private(set) var failures = 0
     private(set) var status: Int?
 
@@ -482,6 +488,8 @@ private final class Resender: ResponseReceiver {
         self.continuation = continuation
         upstream.start(request(body: [1]), timeout: .seconds(60), number: 0, for: self)
     }
+
+    func taken(_ number: UInt64) { taken += 1 }
 
     func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
         status = (try? result.get())?.status

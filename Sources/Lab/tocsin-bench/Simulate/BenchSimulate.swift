@@ -98,8 +98,9 @@ struct BenchSimulate: AsyncParsableCommand {
         var random = world.simulation.random("weather")
         let length = Duration.seconds(days * 86_400)
         let skipped = Set((skip ?? "").split(separator: ",").compactMap { Int($0) })
-        let plan = WeatherEvent.plan(over: length, of: options.faults, calm: .seconds(calm), using: &random)
-            .filter { !skipped.contains($0.number) }
+        var plan = WeatherEvent.plan(over: length, of: options.faults(seed), calm: .seconds(calm), using: &random)
+        if options.chain { plan += WeatherEvent.outages(over: length, from: plan.count + 1, using: &random) }
+        plan.removeAll { skipped.contains($0.number) }
         let began = ContinuousClock.now
 
         let first = world.simulation.now
@@ -129,7 +130,7 @@ struct BenchSimulate: AsyncParsableCommand {
                 + "see it again, with the same options and --until \(simulation.steps) --trace FILE"
         )
         if report {
-            let faults = plan.last { $0.start < world.elapsed }?.number ?? 0
+            let faults = plan.filter { $0.start < world.elapsed }.map(\.number).max() ?? 0
             let days = Double(world.elapsed.components.seconds) / 86_400 + 0.01
             Terminal.print("FAILED \(faults) \(days) \(violation)")
         }

@@ -21,12 +21,13 @@ struct WorldOptions: ParsableArguments {
 
     var layout: NodeLayout { chain ? .chain : nodes > 1 ? .cluster(nodes) : .single }
 
-    /// What may befall this world.
-    var faults: [WeatherEvent.Kind] {
-        switch layout {
-        case .single: WeatherEvent.Kind.ofNode
-        case .chain: WeatherEvent.Kind.ofChain
-        case .cluster: flood ? WeatherEvent.Kind.ofFloodedCluster : WeatherEvent.Kind.ofCluster
+    /// What may befall the world of a seed.
+    func faults(_ seed: UInt64) -> [WeatherEvent.Kind] {
+        let beside = NodeLayout.hasKeyHolders(seed) ? WeatherEvent.Kind.besideNode : []
+        return switch layout {
+        case .single: WeatherEvent.Kind.ofNode + beside
+        case .chain: WeatherEvent.Kind.ofChain + beside
+        case .cluster: flood ? WeatherEvent.Kind.ofFloodedCluster : WeatherEvent.Kind.ofCluster + beside
         }
     }
 
@@ -55,8 +56,14 @@ enum NodeLayout: Equatable {
         }
     }
 
+    /// Whether the credentials of a seed's nodes are in key holders; with the others, the nodes have them.
+    static func hasKeyHolders(_ seed: UInt64) -> Bool { seed.isMultiple(of: 2) }
+
     /// A node, and that of which its operator makes it a sender by mistake: the two are each other's upstream then.
     static let loop = (node: 3, upstream: 4)
+
+    /// The node that is off at times: one of the two that are another's upstream nodes, the preferred one.
+    static let outage = 1
 
     /// The node that a phone's app and desktops use first.
     func node(ofPhone phone: Int) -> Int {

@@ -4,6 +4,7 @@ import Cryptography
 import EventLoop
 import FoundationEssentials
 import Glibc
+import KeyHolder
 import Logging
 import NodeConfiguration
 import TNP
@@ -22,6 +23,8 @@ final class SimulatedNode: @unchecked Sendable {
     let index: Int
     /// The running node; `nil` while there is none.
     private(set) var running: (process: SimulatedProcess, loop: EventLoop, node: Node)?
+    /// The key holders of the running node; `nil` if it has the keys itself.
+    private(set) var holders: SimulatedHolders?
     private(set) var kills = 0
     private var starts = 0
     /// The number of failed starts in a row while the disk was in order.
@@ -30,6 +33,8 @@ final class SimulatedNode: @unchecked Sendable {
 
     /// Makes the text of the configuration.
     var configurationText: () -> String = { "" }
+    /// Whether a key holder has the keys.
+    var hasKeyHolder = false
     /// Takes the node's log.
     var log: () -> any LogHandler = { SwiftLogNoOpLogHandler() }
     /// Called when the node is to start.
@@ -83,8 +88,9 @@ final class SimulatedNode: @unchecked Sendable {
         let loop = simulation.loop(in: process, name: "node")
         do {
             try configurationText().write(toFile: configurationFile, atomically: false, encoding: .utf8)
+            let keyHolder = try simulation.run(as: process) { try startKeyHolder(of: process) }
             let node = Node(
-                try Configuration(file: configurationFile), disk: disk,
+                try Configuration(file: configurationFile), keyHolder: keyHolder, disk: disk,
                 logger: Logger(label: "node") { _ in log() }, on: loop)
             running = (process, loop, node)
             simulation.run(as: process) {
@@ -96,7 +102,7 @@ final class SimulatedNode: @unchecked Sendable {
                         Logger(label: "node") { _ in log() }.error("the node cannot start: \(error)")
                         failedStarts = disk.isInOrder ? failedStarts + 1 : 0
                         if failedStarts == Self.maximumFailedStarts { violated("the node cannot start") }
-                        if running?.process === process { running = nil }
+                        if running?.process === process { endProcess() }
                         simulation.schedule(after: .seconds(5), in: simulation.background) { self.start() }
                     }
                 }
@@ -106,10 +112,40 @@ final class SimulatedNode: @unchecked Sendable {
         }
     }
 
+    private func startKeyHolder(of process: SimulatedProcess) throws -> KeyHolder? {
+        holders = nil
+        guard hasKeyHolder else { return nil }
+        let holders = SimulatedHolders(simulation, of: process, named: machine, configuration: configurationFile)
+        self.holders = holders
+        let keyHolder = KeyHolder(holders)
+        keyHolder.use(try keyHolder.startBlocking())
+        return keyHolder
+    }
+
+    /// Checks that another key holder has started soon after one has ended. Call this once a minute.
+    func checkKeyHolder() {
+        let isMissing = holders.map { !$0.hasEnded && $0.holders.isEmpty } ?? false
+        minutesWithoutKeyHolder = isMissing ? minutesWithoutKeyHolder + 1 : 0
+        if minutesWithoutKeyHolder > Self.maximumWithoutKeyHolder {
+            violated("no key holder for \(minutesWithoutKeyHolder) minutes")
+        }
+    }
+
+    private var minutesWithoutKeyHolder = 0
+    /// The longest pause before a start is a minute.
+    private static let maximumWithoutKeyHolder = 3
+
+    /// The process has ended, and with it its key holders.
+    private func endProcess() {
+        running = nil
+        holders?.end()
+        holders = nil
+    }
+
     /// Ends the node at once, and starts it again after `pause`.
     func kill(losingPower: Bool, for pause: Duration) {
         guard let running else { return }
-        self.running = nil
+        endProcess()
         kills += 1
         if losingPower {
             simulation.cutPower(of: running.process)
@@ -145,7 +181,7 @@ final class SimulatedNode: @unchecked Sendable {
             _ = Task(executorPreference: running.loop) { [self] in
                 _ = await running.node.stop()
                 guard self.running?.process === running.process else { return }
-                self.running = nil
+                endProcess()
                 simulation.kill(running.process)
                 disk.processesEnded()
                 ended(certainFlush, true)
@@ -181,7 +217,12 @@ final class SimulatedNode: @unchecked Sendable {
     // MARK: The clock
 
     /// By how many milliseconds the wall clock of the machine is ahead.
-    private(set) var clockSkew: Int64 = 0 { didSet { running?.process.clockSkew = clockSkew } }
+    private(set) var clockSkew: Int64 = 0 {
+        didSet {
+            running?.process.clockSkew = clockSkew
+            holders?.clockSkew = clockSkew
+        }
+    }
     /// Called when the clock has been moved.
     var clockMoved: () -> Void = {}
 

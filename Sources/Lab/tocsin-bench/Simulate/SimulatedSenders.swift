@@ -103,7 +103,7 @@ final class SimulatedSenders: @unchecked Sendable {
             envelope, named: name, for: access.map { _ in handles.tokens(of: index) }, mayBeStored: acceptQueued)
         handles.made(name, for: index)
         waiting += 1
-        let (began, isBounded) = (world.simulation.now, isBounded)
+        let (began, isBounded) = (world.simulation.now, isBounded(at: node))
         // Long enough to notice that a sender waits for too long.
         let timeout =
             mustArrive
@@ -146,8 +146,9 @@ final class SimulatedSenders: @unchecked Sendable {
     }
 
     /// Whether there will be attacks only until an honest sender that begins now has waited for too long.
-    private var isBounded: Bool {
-        WeatherEvent.boundsWaits(at: world.elapsed)
+    private func isBounded(at node: Int) -> Bool {
+        if world.layout == .chain, node == NodeLayout.outage, WeatherEvent.mayBeOff(at: world.elapsed) { return false }
+        return WeatherEvent.boundsWaits(at: world.elapsed)
             && WeatherEvent.boundsWaits(at: world.elapsed + Self.maximumAllowedWait)
     }
 
@@ -171,7 +172,8 @@ final class SimulatedSenders: @unchecked Sendable {
         let (envelope, name) = nextEnvelope(to: phone, isPlain: true)
         world.judge.made(envelope, named: name)
         waiting += 1
-        let (began, isBounded, node) = (world.simulation.now, isBounded, world.layout.node(ofPhone: index))
+        let node = world.layout.node(ofPhone: index)
+        let (began, isBounded) = (world.simulation.now, isBounded(at: node))
         _ = Task(executorPreference: loop) { [self] in
             var answer = await send(envelope, named: name, of: program, to: node)
             if let first = answer, let pause = program.pause(after: first) {

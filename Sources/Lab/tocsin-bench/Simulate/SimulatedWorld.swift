@@ -33,6 +33,7 @@ final class SimulatedWorld: @unchecked Sendable {
     let sendersProcess: SimulatedProcess
     let sendersLoop: EventLoop
     let layout: NodeLayout
+    private let hasKeyHolders: Bool
     let nodes: [SimulatedNode]
     /// What the nodes of a cluster share; `nil` for a node alone.
     let cluster: SimulatedCluster?
@@ -88,6 +89,7 @@ final class SimulatedWorld: @unchecked Sendable {
     init(seed: UInt64, directory: String, layout: NodeLayout = .single) throws {
         self.directory = directory
         self.layout = layout
+        hasKeyHolders = NodeLayout.hasKeyHolders(seed)
         simulation = Simulation(seed: seed)
         start = simulation.now
         let nodes = layout.upstreams.indices.map { [simulation] in SimulatedNode($0, of: simulation, in: directory) }
@@ -270,6 +272,7 @@ final class SimulatedWorld: @unchecked Sendable {
             if hasCredentials { serviceJudge.clockMoved() }
         }
         node.violated = { [judge] in judge.violated($0) }
+        node.hasKeyHolder = hasCredentials && hasKeyHolders
     }
 
     /// The envelope that a notification carries: the iv is the envelope's number; with Web Push, the message's salt.
@@ -326,6 +329,7 @@ final class SimulatedWorld: @unchecked Sendable {
 
     /// Checks, once a minute, what no single event shows.
     func check() {
+        for node in nodes { node.checkKeyHolder() }
         for case let node? in nodes.map(\.running) {
             let open = simulation.network.connections.count { connection in
                 endpointsForSenders.contains(connection.endpoint) && connection.listeningProcess === node.process

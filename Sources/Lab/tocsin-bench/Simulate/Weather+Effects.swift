@@ -64,6 +64,11 @@ final class WeatherStation {
             .stoppedNode:
             world.cluster?.begin(event, node)
         case .loop: world.setLoop(true)
+        case .outage:
+            world.nodes[NodeLayout.outage].kill(losingPower: choice.isMultiple(of: 2), for: event.length)
+        case .keyHolderKill: node.holders?.killOne([.now, .beforeAnswer, .afterAnswer][low % 3], choice: high)
+        case .keyHolderStop: node.holders?.stopOne(for: event.length, choice: high)
+        case .supervisorKill: node.holders?.hasEnded = true
         case .clockStep: node.moveClock(by: Self.step(event))
         case .clockExcursion: node.moveClock(by: Self.excursion(event))
         case .hangingDisk: node.disk.hangsUntil = simulation.now + event.length
@@ -83,6 +88,9 @@ final class WeatherStation {
         case .engineSlow, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica:
             world.cluster?.end(event, node(of: event))
         case .loop: world.setLoop(has(.loop))
+        // What the log asks the operator for.
+        case .supervisorKill:
+            if node(of: event).holders?.hasEnded == true { node(of: event).restart(after: .seconds(1)) }
         case .clockStep: node(of: event).moveClock(by: -Self.step(event))
         case .clockExcursion: node(of: event).moveClock(by: -Self.excursion(event))
         case .unknownTokens, .brokenFrames, .silentConnections, .manyConnections: attackers.end(event)

@@ -23,12 +23,16 @@ struct WeatherEvent: CustomStringConvertible {
         case unknownTokens, brokenFrames, silentConnections, manyConnections
         // The engine of a cluster, and the network between it, its nodes, and Apple and Google.
         case engineKill, engineSlow, engineLoss, cutFromEngine, cutOneWay, cutFromServices, cutReplica, stoppedNode
-        // The configuration of a chain: two nodes are each other's upstream.
-        case loop
+        // A chain: two nodes are each other's upstream; and the node that has a standby is off.
+        case loop, outage
+        // The processes beside a node.
+        case keyHolderKill, keyHolderStop, supervisorKill
 
         /// The kinds that befall nodes in a chain, and a node alone.
-        static let ofChain = allCases.filter { !ofEngine.contains($0) }
+        static let ofChain = allCases.filter { !ofEngine.contains($0) && !besideNode.contains($0) && $0 != .outage }
         static let ofNode = ofChain.filter { $0 != .loop }
+        /// The kinds that befall nodes with key holders besides.
+        static let besideNode: [Kind] = [.keyHolderKill, .keyHolderStop, .supervisorKill]
         private static let ofEngine: [Kind] = [
             .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica,
             .stoppedNode,
@@ -77,6 +81,27 @@ struct WeatherEvent: CustomStringConvertible {
     /// Whether an honest sender must not wait for longer than a bound at this time.
     static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 18_900 }
 
+    /// In a chain, the node that has a standby is off for a while in which there are attacks only otherwise: the senders of
+    /// other nodes notice nothing.
+    private static let outageTime = (start: Duration.seconds(19_200), length: Duration.seconds(1200))
+
+    /// Whether the senders of the node that is off may wait for longer than a bound.
+    static func mayBeOff(at time: Duration) -> Bool {
+        time.components.seconds % 21_600 >= 19_000
+    }
+
+    /// The outages of some days.
+    /// - Parameter first: the number of the first.
+    static func outages(over length: Duration, from first: Int, using random: inout SimulatedRandomNumbers)
+        -> [WeatherEvent]
+    {
+        let starts = sequence(first: outageTime.start) { $0 + .seconds(21_600) }.prefix { $0 < length }
+        return starts.enumerated().map { index, start in
+            WeatherEvent(
+                number: first + index, start: start, kind: .outage, length: outageTime.length, choice: random.next())
+        }
+    }
+
     /// The faults of some days, from the seed alone.
     /// - Parameters:
     ///   - kinds: what may happen.
@@ -94,7 +119,8 @@ struct WeatherEvent: CustomStringConvertible {
             let kind = possible[Int(random.next() % UInt64(possible.count))]
             let longest: Duration =
                 switch kind {
-                case .kill, .powerFailure: .seconds(60)
+                case .kill, .powerFailure, .supervisorKill: .seconds(60)
+                case .keyHolderStop: .seconds(120)
                 case .restart, .reload, .resetConnections, .resetSenders: .seconds(1)
                 case .hangingDisk: .seconds(30)
                 case .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutReplica, .stoppedNode:

@@ -83,12 +83,16 @@ package final class APNsProvider: Provider, ResponseReceiver {
         swap(&request, &self.request)
     }
 
+    package func taken(_ number: UInt64) {
+        guard let token, !token.isSeen else { return }
+        token.wasSent(exchanges[Slab.Handle(rawValue: number)].authorization)
+    }
+
     package func received(_ result: Result<Response, RequestFailure>, for number: UInt64, on connection: Int?) {
         guard let exchange = exchanges.remove(Slab.Handle(rawValue: number)) else { return }
         switch result {
         case .success(let response):
             var result = APNsAnswers.attemptResult(on: response)
-            if result.answer != ForeignAnswer.answer { token?.wasSeen(exchange.authorization) }
             if result.disposition.credential == .renewed {
                 // Once more if a new provider token can be issued.
                 result.detail = ClockSkew(response.headers, now: UnixTime.now)?.description

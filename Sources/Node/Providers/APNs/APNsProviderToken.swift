@@ -101,9 +101,12 @@ package final class APNsProviderToken {
         return latest.header
     }
 
-    /// Notes that Apple has answered a request with this header.
-    package func wasSeen(_ header: [UInt8]?) {
-        guard let issued, !issued.isSeen, issued.header == header else { return }
+    /// Whether Apple may have seen the token: it counts those of requests that it does not answer, too.
+    package var isSeen: Bool { issued?.isSeen ?? false }
+
+    /// Notes that a request with this header is on its way to Apple.
+    package func wasSent(_ header: [UInt8]?) {
+        guard let issued, issued.header == header else { return }
         issued.isSeen = true
     }
 

@@ -8,7 +8,7 @@ import Logging
 import NodeConfiguration
 import Time
 
-/// Reports what becomes of the processes beside the node: its key holder, its resolver and their supervisor.
+/// Reports what becomes of the node's resolver and of the supervisor.
 final class IsolationWatch: NodeComponent {
     private let isolation: ProcessIsolation
     private let resolver: NodeResolver
@@ -25,7 +25,6 @@ final class IsolationWatch: NodeComponent {
         self.log = log
         resolver = NodeResolver(isolation.supervisor, on: loop)
         loop.nameService = resolver
-        isolation.holder?.loop = loop
     }
 
     /// Warns of what the kernel lacks.
@@ -59,10 +58,6 @@ final class IsolationWatch: NodeComponent {
             }
         }
         if isolation.supervisor.hasEnded, log.supervisorEnded() { metrics.countLostKeyHolder() }
-        for event in isolation.holder?.secondPassed(at: .now) ?? [] {
-            if case .ended = event { metrics.countLostKeyHolder() }
-            log.record(event)
-        }
         resolver.secondPassed(at: .now)
     }
 

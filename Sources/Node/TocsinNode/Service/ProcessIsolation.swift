@@ -9,13 +9,11 @@ import NodeConfiguration
 import Providers
 import Tor
 
-/// What keeps an attacker who has taken over the node's process from taking more: the keys of Apple and Google are in
+/// What keeps an attacker who has taken over the node's process from taking more: the keys of Apple and Google may be in
 /// another process, and this one is confined to the files and system calls that it needs.
 package struct ProcessIsolation: Sendable {
     /// The process that starts key holders and resolvers, and watches the sandbox.
     package let supervisor: Supervisor
-    /// `nil` with `node.key_holder = false`.
-    package let holder: KeyHolder?
     /// The version of Landlock that confines this process; 0 if none does.
     package private(set) var landlock = 0
     /// Whether a refused system call raises an alarm.
@@ -32,19 +30,20 @@ package struct ProcessIsolation: Sendable {
     /// - Parameters:
     ///   - file: the configuration file.
     ///   - read: reads it.
+    /// - Returns: no key holder with `node.key_holder = false`.
     /// - Throws: `Supervisor.Failure`, `KeyHolder.Failure`, or what `read` throws.
     package static func prepare(
         configuration file: String, read: (FileCopies?) throws -> Configuration
-    ) throws -> (Configuration, ProcessIsolation) {
+    ) throws -> (configuration: Configuration, isolation: ProcessIsolation, keyHolder: KeyHolder?) {
         let supervisor = try Supervisor.start(configuration: file)
-        let holder = KeyHolder(supervisor)
+        let holder = KeyHolder(SupervisedHolders(supervisor))
         let held = try holder.startBlocking()
         let configuration = try read(held.copies)
         guard configuration.hasKeyHolder else {
-            return (try read(nil), ProcessIsolation(supervisor: supervisor, holder: nil))
+            return (try read(nil), ProcessIsolation(supervisor: supervisor), nil)
         }
         holder.use(held)
-        return (configuration, ProcessIsolation(supervisor: supervisor, holder: holder))
+        return (configuration, ProcessIsolation(supervisor: supervisor), holder)
     }
 
     /// Confines this process for ever, as the configuration says. It must have a single thread.

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import KeyHolder
+import Providers
+import Time
+import World
+
+/// Stands in for the supervisor of a simulated node: starts its key holders, and keeps what they have issued.
+final class SimulatedHolders: HolderSource, @unchecked Sendable {
+    // Unchecked: a simulation has one thread.
+
+    private let simulation: Simulation
+    /// The node's process, and the name and place of its key holders.
+    private let node: SimulatedProcess
+    private let name: String
+    private let configuration: String
+    private var random: SimulatedRandomNumbers
+    private var starts = 0
+    /// Those that the node uses, or may use.
+    private var all: [Weak] = []
+    var holders: [SimulatedHolder] { all.compactMap(\.holder).filter { !$0.hasEnded } }
+
+    private struct Weak { weak var holder: SimulatedHolder? }
+    /// The memory that outlives a key holder.
+    fileprivate var issued = IssuedTokens()
+    /// Whether the supervisor has ended.
+    var hasEnded = false
+
+    /// How long a key holder takes to start.
+    private static let startTime = Duration.milliseconds(20)...(.seconds(2))
+
+    /// - Parameters:
+    ///   - node: the node's process.
+    ///   - configuration: the configuration file.
+    init(_ simulation: Simulation, of node: SimulatedProcess, named name: String, configuration: String) {
+        (self.simulation, self.node, self.name, self.configuration) = (simulation, node, name, configuration)
+        random = simulation.random("\(name)'s key holders")
+    }
+
+    func startBlocking() throws(HolderProblem) -> any RunningHolder { makeHolder() }
+
+    func start(
+        on loop: EventLoop, _ result: @escaping @Sendable (Result<any RunningHolder, HolderProblem>) -> Void
+    ) {
+        guard !hasEnded else { return result(.failure(.hasEnded)) }
+        let holder = makeHolder()
+        simulation.schedule(after: random.duration(in: Self.startTime), in: node) {
+            _ = Task(executorPreference: loop) { result(holder.hasEnded ? .failure(.hasEnded) : .success(holder)) }
+        }
+    }
+
+    private func makeHolder() -> SimulatedHolder {
+        starts += 1
+        let process = simulation.process("\(name)'s key holder \(starts)", on: node.machine)
+        process.clockSkew = node.clockSkew
+        let holder = SimulatedHolder(process, of: node, configuration, self, simulation)
+        all.removeAll { $0.holder?.hasEnded ?? true }
+        all.append(Weak(holder: holder))
+        return holder
+    }
+
+    /// By how many milliseconds the wall clock of the machine is ahead.
+    var clockSkew: Int64 = 0 {
+        didSet { for holder in holders { holder.process.clockSkew = clockSkew } }
+    }
+
+    /// Ends a key holder, now or with the next request.
+    func killOne(_ end: SimulatedHolder.End, choice: Int) { one(choice)?.kill(end) }
+
+    /// Stops a key holder for a time when it gets the next request, as SIGSTOP does.
+    func stopOne(for time: Duration, choice: Int) { one(choice)?.stopAtNextRequest(for: time) }
+
+    private func one(_ choice: Int) -> SimulatedHolder? {
+        let holders = holders
+        return holders.isEmpty ? nil : holders[choice % holders.count]
+    }
+
+    /// The node has ended, and with it all of this.
+    func end() {
+        for holder in holders { holder.kill() }
+    }
+
+    fileprivate var answerTime: Duration { random.duration(in: .microseconds(50)...(.milliseconds(5))) }
+}
+
+/// A key holder with real keys, in a simulated process.
+final class SimulatedHolder: RunningHolder, @unchecked Sendable {
+    // Unchecked: a simulation has one thread.
+
+    /// When a key holder ends.
+    enum End { case now, beforeAnswer, afterAnswer }
+
+    let process: SimulatedProcess
+    let report: HolderReport
+    let indices: [CredentialReference: Int]
+    private let node: SimulatedProcess
+    private let simulation: Simulation
+    private let memory: SimulatedHolders
+    private var keys: HeldKeys
+    private var end: End?
+    /// How long it is stopped when it gets the next request.
+    private var stop: Duration?
+    /// What waits for an answer, each with its loop.
+    private var waiting: [(number: Int, answered: (Result<[UInt8], HolderProblem>) -> Void)] = []
+    private var lastNumber = 0
+
+    private static let answerTimeout = Duration.seconds(1)
+
+    fileprivate init(
+        _ process: SimulatedProcess, of node: SimulatedProcess, _ configuration: String, _ memory: SimulatedHolders,
+        _ simulation: Simulation
+    ) {
+        (self.process, self.node, self.memory, self.simulation) = (process, node, memory, simulation)
+        var keys = HeldKeys(issued: memory.issued)
+        report = keys.load(configuration)
+        indices = report.indices
+        self.keys = keys
+    }
+
+    private(set) var hasEnded = false
+
+    /// Ends the process now, or with the next request.
+    func kill(_ end: End = .now) {
+        guard end == .now else { return self.end = end }
+        simulation.kill(process)
+        failAll(.hasEnded)
+    }
+
+    /// Stops the process for a time when it gets the next request.
+    func stopAtNextRequest(for time: Duration) { stop = time }
+
+    private func failAll(_ problem: HolderProblem) {
+        hasEnded = true
+        let failed = waiting
+        waiting = []
+        for request in failed { request.answered(.failure(problem)) }
+    }
+
+    func ask(
+        _ request: HolderRequest, on loop: EventLoop,
+        _ result: @escaping @Sendable (Result<[UInt8], HolderProblem>) -> Void
+    ) {
+        guard !hasEnded else { return pass(.failure(.hasEnded), to: loop, result) }
+        lastNumber += 1
+        let number = lastNumber
+        waiting.append((number, { [self] in pass($0, to: loop, result) }))
+        if let stop {
+            process.stoppedUntil = simulation.now + stop
+            self.stop = nil
+        }
+        simulation.schedule(after: memory.answerTime, in: process) { [self] in
+            guard end != .beforeAnswer else { return kill() }
+            let bytes = answer(to: request)
+            guard end != .afterAnswer else { return kill() }
+            guard let place = waiting.firstIndex(where: { $0.number == number }) else { return }
+            waiting.remove(at: place).answered(.success(bytes))
+        }
+        // The connection ends with an answer that does not come: see HolderConnection.
+        simulation.schedule(after: Self.answerTimeout, in: node) { [self] in
+            guard let place = waiting.firstIndex(where: { $0.number == number }) else { return }
+            waiting.remove(at: place).answered(.failure(.doesNotAnswer))
+            failAll(.hasEnded)
+        }
+    }
+
+    private func pass(
+        _ answer: Result<[UInt8], HolderProblem>, to loop: EventLoop,
+        _ result: @escaping @Sendable (Result<[UInt8], HolderProblem>) -> Void
+    ) {
+        guard !node.isKilled else { return }
+        simulation.run(as: node) { _ = Task(executorPreference: loop) { result(answer) } }
+    }
+
+    private func answer(to request: HolderRequest) -> [UInt8] {
+        keys.issued.merge(memory.issued)
+        defer { memory.issued.merge(keys.issued) }
+        return keys.answer(request, at: ClockReading(monotonic: .now, unix: UnixTime.now)).bytes ?? []
+    }
+
+    func askBlocking(_ request: HolderRequest) -> Result<[UInt8], HolderProblem> {
+        hasEnded ? .failure(.hasEnded) : .success(answer(to: request))
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import EventLoop
+import Providers
+
+/// Starts key holders: for a node, its supervisor does.
+package protocol HolderSource: AnyObject, Sendable {
+    /// Starts a key holder, and waits until it has read the configuration and the keys: before the loop runs.
+    func startBlocking() throws(HolderProblem) -> any RunningHolder
+    /// As ``startBlocking()``, without holding up the loop.
+    /// - Parameter result: receives the key holder on the loop, at once or later.
+    func start(on loop: EventLoop, _ result: @escaping @Sendable (Result<any RunningHolder, HolderProblem>) -> Void)
+}
+
+/// A key holder that runs.
+package protocol RunningHolder: AnyObject, Sendable {
+    /// What it has read.
+    var report: HolderReport { get }
+    /// The number of each credential in requests.
+    var indices: [CredentialReference: Int] { get }
+    /// Whether it has ended.
+    var hasEnded: Bool { get }
+    /// Asks it. One that does not answer in time is not asked again.
+    /// - Parameter result: receives the answer on the loop, at once or later; empty if it refuses.
+    func ask(
+        _ request: HolderRequest, on loop: EventLoop,
+        _ result: @escaping @Sendable (Result<[UInt8], HolderProblem>) -> Void)
+    /// As ``ask(_:on:_:)``, and waits for the answer.
+    func askBlocking(_ request: HolderRequest) -> Result<[UInt8], HolderProblem>
+}
+
+/// Why a key holder gives no answer.
+package enum HolderProblem: Error { case hasEnded, doesNotAnswer }

@@ -396,7 +396,7 @@ CHAIN = [
         "the standby is never used",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
         "                hasFailed: exchange.tried.contains(link.id))",
-        "                hasFailed: exchange.tried.contains(link.id) || link !== circuit.links.first)",
+        "                hasFailed: exchange.tried.contains(link.id) || link !== exchange.circuit.links.first)",
     ),
     (
         "GONE of the upstream node is DELIVERED",

@@ -141,6 +141,9 @@ def test_the_first_usable_node_is_chosen():
     assert choose(nodes) == 2
     nodes[1].revive(60.0)
     assert choose(nodes) == 1
+    nodes[1].is_slow = True
+    assert choose(nodes) == 2
+    assert choose(nodes, {2}) == 1
 
 
 def test_addresses():

@@ -152,7 +152,7 @@ class Channel:
             if entry.queued is not None:
                 if link.node.state is State.REFUSED:
                     self._finish(entry, entry.queued)
-            elif self._choice(entry) is not None:
+            elif self._choice(entry) not in (None, link):
                 link.session.remove(entry)
                 self._assign(entry)
 

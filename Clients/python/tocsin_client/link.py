@@ -17,7 +17,7 @@ from typing import Protocol
 from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError
 
 from . import errors, session, wire
-from .nodes import NodeState, State
+from .nodes import SLOW_AFTER, NodeState, State
 from .options import Options, Progress
 from .outcome import Outcome
 from .puzzle import solve
@@ -108,6 +108,7 @@ class Link(asyncio.Protocol):
         self.connected_at = self.last_frame = 0.0
         self._transport: asyncio.Transport | None = None
         self._dial: asyncio.Task[None] | None = None
+        self._dialled_at: float | None = None
         self._leaving: GoAway | None = None
         self._pinged = False
         self._idle_since: float | None = None
@@ -147,6 +148,7 @@ class Link(asyncio.Protocol):
                 self.node.state = State.UNUSED
             return
         self.channel.report(Progress("connecting", self.address))
+        self._dialled_at = self.channel.now()
         failure: errors.SubmissionError
         is_mistaken = False
         try:
@@ -170,8 +172,12 @@ class Link(asyncio.Protocol):
             failure = errors.NodeUnreachable(f"the node cannot be reached: {type(error).__name__}")
         # The time limit may pass at the moment of success.
         if self._dial is asyncio.current_task():
-            self._dial = None
+            self._end_dial()
             self.fail(failure, by_mistake=is_mistaken)
+
+    def _end_dial(self) -> None:
+        self._dial = self._dialled_at = None
+        self.node.is_slow = False
 
     def fail(self, failure: errors.SubmissionError, at_least: float = 0.0, by_mistake: bool = False) -> None:
         """Marks the node as down. Its entries move to other nodes, and it is tried again later."""
@@ -186,7 +192,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._dial = None
+        self._end_dial()
         if self.channel.is_closed:
             transport.abort()
             return
@@ -258,7 +264,7 @@ class Link(asyncio.Protocol):
         self._disconnect()
         if self._dial is not None:
             self._dial.cancel()
-            self._dial = None
+            self._end_dial()
         self.failure = failure
         self.node.refused(self.channel.now(), failure.retry_after)
         self.channel.move_entries(self)
@@ -358,6 +364,9 @@ class Link(asyncio.Protocol):
     def tick(self, now: float) -> None:
         """Watches for silence and idleness; called every second."""
         if self._transport is None:
+            if self._dialled_at is not None and now - self._dialled_at >= SLOW_AFTER and not self.node.is_slow:
+                self.node.is_slow = True
+                self.channel.move_entries(self)
             self.wake()
             return
         if self._leaving is not None and not self.session.is_in_flight:

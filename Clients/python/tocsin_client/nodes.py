@@ -25,6 +25,10 @@ HOPELESS_AFTER = 5.0
 MISTAKE_PAUSE = 2.0
 """The longest wait after such an attempt, in seconds."""
 
+SLOW_AFTER = 15.0
+"""How long a connection may take before other nodes come first, in seconds: through tor it takes a few, and of a machine
+without power tor learns nothing."""
+
 FATAL_PAUSE = 60.0
 """How long the client does not use a node that closed a connection for good, in seconds."""
 
@@ -48,6 +52,8 @@ class NodeState:
     """One node of the list."""
 
     state: State = State.UNUSED
+    is_slow: bool = False
+    """Whether the client has been connecting for so long that it prefers other nodes meanwhile."""
     failures: int = 0
     """Failures since the last RESULT."""
     mistaken_at: float | None = None
@@ -105,5 +111,7 @@ class NodeState:
 
 
 def choose(nodes: list[NodeState], excluding: Collection[int] = ()) -> int | None:
-    """The first usable node: the client prefers the first of its list, so that bindings and rates are one node's."""
-    return next((index for index, node in enumerate(nodes) if node.is_usable and index not in excluding), None)
+    """The first usable node, a slow one only if there is no other: the client prefers the first of its list, so that bindings
+    and rates are one node's."""
+    usable = [index for index, node in enumerate(nodes) if node.is_usable and index not in excluding]
+    return next((index for index in usable if not nodes[index].is_slow), usable[0] if usable else None)

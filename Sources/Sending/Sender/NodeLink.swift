@@ -35,6 +35,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         case solving(effort: UInt32)
         /// The pause of a node that had refused is over: it is usable.
         case usable
+        /// Connecting takes long: these submissions should move to another node that can be used, if there is one.
+        case slow(requests: [UInt32])
         /// The node takes none of these submissions now: they should move to another node.
         case unusable(requests: [UInt32])
     }
@@ -114,6 +116,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     private var output: [UInt8] = []
     /// The running attempt to connect, with the pause before it.
     private var dialling: Task<Void, Never>?
+    /// When that attempt began; `nil` during the pause, and if there is none.
+    private var diallingSince: MonotonicTime?
     /// The node's GOAWAY on the current connection.
     private var leaving: GoAway?
     /// When the last whole frame arrived, or the node began to owe an answer.
@@ -196,11 +200,12 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
                 return
             }
             owner.handle(.connecting, of: self)
+            diallingSince = .now
             do throws(StreamError) {
                 connected(try await loop.dial(destination))
             } catch {
                 guard !isClosed else { return }
-                dialling = nil
+                endDialling()
                 switch error {
                 case .proxyUnreachable(let endpoint, let reason): fail(.proxyUnreachable(endpoint, reason))
                 case _ where destination.proxy == nil && error.isNothingThere: fail(.nothingThere(error.description))
@@ -210,11 +215,17 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         }
     }
 
+    private func endDialling() {
+        dialling = nil
+        diallingSince = nil
+        node.isSlow = false
+    }
+
     private func connected(_ stream: ByteStream) {
         guard !isClosed else { return stream.close() }
         stream.handler = self
         self.stream = stream
-        dialling = nil
+        endDialling()
         leaving = nil
         failure = nil
         hasPinged = false
@@ -315,7 +326,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         guard !isClosed else { return }
         disconnect()
         dialling?.cancel()
-        dialling = nil
+        endDialling()
         self.failure = failure
         node.refused(now: .now, atLeast: .milliseconds(Int64(clamping: retryAfter)))
         owner.handle(.unusable(requests: session.requests), of: self)
@@ -414,7 +425,13 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
 
     /// Watches for silence and idleness. Call it about once a second while the link is in use.
     package func watch(now: MonotonicTime) {
-        guard stream != nil else { return wake() }
+        guard stream != nil else {
+            if let diallingSince, now - diallingSince >= NodeState.slowAfter, !node.isSlow {
+                node.isSlow = true
+                owner.handle(.slow(requests: session.requests), of: self)
+            }
+            return wake()
+        }
         if leaving != nil, !session.isInFlight {
             ended("")
         } else if session.isInFlight || session.welcome == nil || leaving != nil {

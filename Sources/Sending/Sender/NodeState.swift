@@ -20,6 +20,11 @@ package struct NodeState {
 
     /// The state of the connection.
     package var state = State.unused
+    /// Whether the sender has been connecting for so long that it prefers other nodes meanwhile.
+    package var isSlow = false
+    /// How long a connection may take before that: through tor it takes a few seconds. Of a machine without power tor learns
+    /// nothing, so an attempt takes as long as its limit allows.
+    package static let slowAfter = Duration.seconds(15)
     /// The time from which the sender may connect again, while the node is down or has refused.
     package private(set) var retryAt = MonotonicTime(nanoseconds: 0)
     private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
@@ -92,9 +97,10 @@ package struct NodeState {
         if state == .down, now >= retryAt { state = .unused }
     }
 
-    /// The index of the first usable node: a sender prefers the first of its list, so that bindings and rates are one
-    /// node's. `nil` if there is none.
+    /// The index of the first usable node, a slow one only if there is no other: a sender prefers the first of its list, so
+    /// that bindings and rates are one node's. `nil` if there is none.
     package static func choose(_ nodes: [NodeState], excluding: Set<Int>) -> Int? {
-        nodes.indices.first { nodes[$0].isUsable && !excluding.contains($0) }
+        let usable = nodes.indices.filter { nodes[$0].isUsable && !excluding.contains($0) }
+        return usable.first { !nodes[$0].isSlow } ?? usable.first
     }
 }

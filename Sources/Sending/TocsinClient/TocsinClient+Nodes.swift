@@ -56,7 +56,8 @@ extension TocsinClient {
             case .stay: break
             case .end(let outcome): finish(waiter, .success(outcome))
             case .move:
-                if choice(for: waiter) == .wait { continue }
+                let choice = choice(for: waiter)
+                if choice == .wait || choice == .give(to: link.index) { continue }
                 link.waiters[request] = nil
                 waiter.submission = link.access.withdraw(request)
                 waiter.place = nil

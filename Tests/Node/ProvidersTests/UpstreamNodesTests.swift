@@ -40,6 +40,14 @@ import Testing
         #expect(nodes.statuses[0].isReachable(at: Self.start) == false)
     }
 
+    @Test func `a node to which connecting takes long is avoided for a while, without a failure`() {
+        var nodes = nodes
+        nodes.hesitated(0, now: Self.start)
+        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 1)
+        #expect(nodes.choice(of: [unused, down, failed], now: Self.start) == 0)
+        #expect(nodes.statuses[0].failure == nil)
+    }
+
     @Test func `a node that answers is not avoided any more`() {
         var nodes = nodes
         nodes.failed(0, .unreachable("refused"), now: Self.start)

@@ -73,4 +73,14 @@ import Time
         nodes[0].state = .connecting
         #expect(NodeState.choose(nodes, excluding: []) == 0)
     }
+
+    @Test func `a node to which connecting takes long is chosen only if there is no other`() {
+        var nodes = [NodeState(), NodeState()]
+        nodes[0].state = .connecting
+        nodes[0].isSlow = true
+        #expect(NodeState.choose(nodes, excluding: []) == 1)
+        #expect(NodeState.choose(nodes, excluding: [1]) == 0)
+        nodes[1].state = .down
+        #expect(NodeState.choose(nodes, excluding: []) == 0)
+    }
 }

@@ -42,11 +42,14 @@ struct UpstreamNodes {
         avoided[node] = nil
     }
 
+    /// A connection to a node takes long.
+    mutating func hesitated(_ node: Int, now: MonotonicTime) { avoided[node] = now + Self.avoidance }
+
     /// A node could not be used, on one circuit.
     mutating func failed(_ node: Int, _ failure: NodeLink.Failure, now: MonotonicTime) {
         // A blocked circuit says nothing about the node.
         if case .refused(let goAway) = failure, goAway.code == .abuse { return }
         statuses[node].failure = (UpstreamAnswers.attemptResult(on: failure, isNew: true).detail ?? "", now)
-        avoided[node] = now + Self.avoidance
+        hesitated(node, now: now)
     }
 }

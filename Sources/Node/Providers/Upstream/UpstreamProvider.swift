@@ -193,21 +193,26 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         for link in circuit.links { links[link.id] = nil }
     }
 
-    /// Gives a submission to a usable node that has not failed it; ends the attempt if there is none.
-    private func place(_ handle: Handle, _ submission: PendingSubmission) {
-        let exchange = exchanges[handle]
-        let circuit = exchange.circuit
+    /// The usable node for an attempt that has not failed it.
+    private func choice(for exchange: Exchange) -> Int? {
         let now = MonotonicTime.now
-        for link in circuit.links {
+        for link in exchange.circuit.links {
             link.node.revive(now: now)
             if link.isUnused { link.node.endPause(now: now) }
         }
-        let candidates = circuit.links.map { link in
+        let candidates = exchange.circuit.links.map { link in
             UpstreamNodes.Candidate(
                 isUsable: link.node.isUsable, isConnected: link.isConnected,
                 hasFailed: exchange.tried.contains(link.id))
         }
-        guard let index = nodes.choice(of: candidates, now: now) else {
+        return nodes.choice(of: candidates, now: now)
+    }
+
+    /// Gives a submission to a node; ends the attempt if there is none.
+    private func place(_ handle: Handle, _ submission: PendingSubmission) {
+        let exchange = exchanges[handle]
+        let circuit = exchange.circuit
+        guard let index = choice(for: exchange) else {
             let known = circuit.links.lazy.compactMap(\.failure).first ?? .unreachable("no node can be used now")
             return finish(
                 handle, UpstreamAnswers.attemptResult(on: exchange.failure ?? known, isNew: exchange.failure != nil))
@@ -240,15 +245,29 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
             let failure = link.failure ?? .unreachable("the connection was closed")
             if let index = links[link.id]?.index { nodes.failed(index, failure, now: .now) }
             for request in requests {
-                guard let submission = link.withdraw(request),
-                    let handle = links[link.id]?.attempts.removeValue(forKey: request)
-                else { continue }
+                guard let (handle, submission) = withdraw(request, from: link) else { continue }
                 exchanges[handle].tried.insert(link.id)
                 exchanges[handle].failure = failure
-                exchanges[handle].place = nil
+                place(handle, submission)
+            }
+        case .slow(let requests):
+            guard let index = links[link.id]?.index else { break }
+            nodes.hesitated(index, now: .now)
+            for request in requests {
+                guard let handle = links[link.id]?.attempts[request], choice(for: exchanges[handle]) != index,
+                    let (_, submission) = withdraw(request, from: link)
+                else { continue }
                 place(handle, submission)
             }
         }
+    }
+
+    private func withdraw(_ request: UInt32, from link: NodeLink) -> (Handle, PendingSubmission)? {
+        guard let submission = link.withdraw(request),
+            let handle = links[link.id]?.attempts.removeValue(forKey: request)
+        else { return nil }
+        exchanges[handle].place = nil
+        return (handle, submission)
     }
 
     private func answered(_ result: SubmissionResult, by link: NodeLink) {

@@ -187,9 +187,12 @@ final class Channel {
                 if (link.node.state == NodeState.State.REFUSED) {
                     finish(entry, entry.queued);
                 }
-            } else if (!(choice(entry) instanceof Wait)) {
-                link.session.remove(entry);
-                assign(entry);
+            } else {
+                Choice choice = choice(entry);
+                if (!(choice instanceof Wait) && !choice.equals(new Give(link))) {
+                    link.session.remove(entry);
+                    assign(entry);
+                }
             }
         }
     }

@@ -40,6 +40,9 @@ final class Link implements Connection.Handler {
     /** Since when nothing is to be done; {@code null} if there is something. */
     private Long idleSince;
 
+    /** When the present attempt to connect began, if {@code connection} is not open. */
+    private long dialledAt;
+
     private final Map<Entry, AtomicBoolean> searches = new HashMap<>();
 
     Link(Channel channel, int index) {
@@ -96,6 +99,7 @@ final class Link implements Connection.Handler {
             return;
         }
         channel.report(new Progress(Progress.Step.CONNECTING, address));
+        dialledAt = Loop.now();
         connection = new Connection(
                 channel.loop,
                 address,
@@ -129,6 +133,7 @@ final class Link implements Connection.Handler {
     @Override
     public void opened() {
         isOpen = true;
+        node.isSlow = false;
         leaving = null;
         hasPinged = false;
         idleSince = null;
@@ -200,6 +205,7 @@ final class Link implements Connection.Handler {
 
     private void disconnect() {
         isOpen = false;
+        node.isSlow = false;
         if (connection != null) {
             connection.close();
             connection = null;
@@ -319,6 +325,10 @@ final class Link implements Connection.Handler {
     /** Watches for silence and idleness; called every second. */
     void tick(long now) {
         if (!isOpen) {
+            if (connection != null && now - dialledAt >= NodeState.SLOW_AFTER && !node.isSlow) {
+                node.isSlow = true;
+                channel.moveEntries(this, session.entries());
+            }
             wake();
             return;
         }

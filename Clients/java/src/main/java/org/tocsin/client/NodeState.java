@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 /** What the client knows of one node of its list. Times are in nanoseconds; time and randomness are parameters. */
 final class NodeState {
@@ -19,6 +20,11 @@ final class NodeState {
     static final long HOPELESS_AFTER = Duration.ofSeconds(5).toNanos();
     /** The longest wait after such an attempt. */
     static final long MISTAKE_PAUSE = Duration.ofSeconds(2).toNanos();
+    /**
+     * How long a connection may take before other nodes come first: through tor it takes a few seconds, and of a machine
+     * without power tor learns nothing.
+     */
+    static final long SLOW_AFTER = Duration.ofSeconds(15).toNanos();
     /** How long the client does not use a node that closed a connection for good. */
     static final long FATAL_PAUSE = Duration.ofSeconds(60).toNanos();
 
@@ -35,6 +41,8 @@ final class NodeState {
     }
 
     State state = State.UNUSED;
+    /** Whether the client has been connecting for so long that it prefers other nodes meanwhile. */
+    boolean isSlow;
     /** The time from which the client may connect again, while the node is down or has refused. */
     long retryAt;
 
@@ -99,10 +107,17 @@ final class NodeState {
         return isOver;
     }
 
-    /** The first usable node: the client prefers the first of its list, so that bindings and rates are one node's. */
+    /**
+     * The first usable node, a slow one only if there is no other: the client prefers the first of its list, so that bindings
+     * and rates are one node's.
+     */
     static OptionalInt choose(List<NodeState> nodes, Set<Integer> excluded) {
-        return IntStream.range(0, nodes.size())
+        List<Integer> usable = IntStream.range(0, nodes.size())
                 .filter(index -> nodes.get(index).isUsable() && !excluded.contains(index))
+                .boxed()
+                .toList();
+        return Stream.concat(usable.stream().filter(index -> !nodes.get(index).isSlow), usable.stream())
+                .mapToInt(Integer::intValue)
                 .findFirst();
     }
 }

@@ -130,6 +130,9 @@ class ClientTest {
         assertEquals(2, NodeState.choose(nodes, Set.of()).getAsInt());
         nodes.get(1).revive(NodeState.FATAL_PAUSE);
         assertEquals(1, NodeState.choose(nodes, Set.of()).getAsInt());
+        nodes.get(1).isSlow = true;
+        assertEquals(2, NodeState.choose(nodes, Set.of()).getAsInt());
+        assertEquals(1, NodeState.choose(nodes, Set.of(2)).getAsInt());
     }
 
     @Test

@@ -383,8 +383,8 @@ CHAIN = [
     (
         "an attempt that a lost connection has interrupted is not placed again",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "                exchanges[handle].place = nil\n                place(handle, submission)\n",
-        "                exchanges[handle].place = nil\n                _ = submission\n",
+        "                exchanges[handle].failure = failure\n                place(handle, submission)\n",
+        "                exchanges[handle].failure = failure\n                _ = submission\n",
     ),
     (
         "the hops are not counted",

@@ -420,7 +420,7 @@ docs: packages
 	.build/debug/tocsin keys --format schema > Docs/tocsin.schema.json
 	mkdir -p .build/docs
 	for target in TNP TocsinClient; do \
-	  $(SWIFT) package --allow-writing-to-directory .build/docs generate-documentation --target $$target \
+	  TOCSIN_DOCS=1 $(SWIFT) package --allow-writing-to-directory .build/docs generate-documentation --target $$target \
 	    --warnings-as-errors --disable-indexing --output-path .build/docs/$$target || exit 1; done
 
 clean:

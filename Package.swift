@@ -54,7 +54,6 @@ let package = Package(
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
         .package(url: "https://github.com/apple/swift-system", from: "1.5.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.0", traits: []),
-        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
     targets: [
@@ -451,6 +450,11 @@ for (floor, rooms) in floors {
     for target in package.targets where target.path == nil && rooms.contains(where: { "\($0)Tests" == target.name }) {
         target.path = "Tests/\(floor)/\(target.name)"
     }
+}
+
+// For `make docs` only: a plugin would be compiled with each build.
+if Context.environment["TOCSIN_DOCS"] != nil {
+    package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"))
 }
 
 // `make test-quick-sanitized` builds only what it runs. The suites of the system, and what only they need, take a third of a

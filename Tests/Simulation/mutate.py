@@ -226,6 +226,24 @@ MUTATIONS = [
         "case .rotate(let handle): (type, named) = (.rotate, handle)",
         "case .rotate(let handle): (type, named) = (.forget, handle)",
     ),
+    (
+        "a provider token counts as unseen",
+        "Sources/Node/Providers/APNs/APNsProviderToken.swift",
+        "        issued.isSeen = true\n",
+        "        issued.isSeen = false\n",
+    ),
+    (
+        "no key holder replaces one that has ended",
+        "Sources/Node/KeyHolder/KeyHolder.swift",
+        "due.map { $0 <= now } ?? false",
+        "due.map { $0 < $0 && $0 <= now } ?? false",
+    ),
+    (
+        "a question to a key holder that has ended is never answered",
+        "Sources/Node/KeyHolder/KeyHolder.swift",
+        "            let bytes = note(answer, of: holder)\n            results",
+        "            guard let bytes = note(answer, of: holder) else { return }\n            results",
+    ),
 ]
 
 # Bugs by which a stranger harms others; the first six are those of earlier versions (Docs/simulation.md).

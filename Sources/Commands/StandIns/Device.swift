@@ -42,7 +42,7 @@ final class DeviceRegistry {
     var keepsReceived = true
     var observer: (@Sendable (ReceivedNotification) -> Void)?
     var lostObserver: (@Sendable (ReceivedNotification) -> Void)?
-    var refusalObserver: (@Sendable (_ status: Int) -> Void)?
+    var refusalObserver: (@Sendable (_ status: Int, _ deviceToken: String) -> Void)?
     private static let maximumKept = 1_000_000
 
     var tokens: [String] { Array(devices.keys) }

@@ -236,8 +236,9 @@ package actor SimulatedServices {
         registry.lostObserver = observer
     }
 
-    /// Sets an observer that is called with the HTTP status of each refusal, except those that are faults.
-    package func observeRefusals(_ observer: @escaping @Sendable (_ status: Int) -> Void) {
+    /// Sets an observer that is called with the HTTP status of each refusal, except those that are faults, and with the
+    /// request's device token.
+    package func observeRefusals(_ observer: @escaping @Sendable (_ status: Int, _ deviceToken: String) -> Void) {
         registry.refusalObserver = observer
     }
 

@@ -177,8 +177,8 @@ final class FaultyService: RequestHandler {
         answer.delivered?.stream = request.stream
         if let delivered = answer.delivered {
             registry.deliver(delivered)
-        } else if !isForToken(request) {
-            registry.refusalObserver?(answer.response.status)
+        } else if !isForToken(request), let observer = registry.refusalObserver {
+            observer(answer.response.status, service.device(of: request) ?? "")
         }
         return answer
     }

@@ -36,7 +36,7 @@ final class ServiceJudge {
     /// When the first node was started, if strangers flood nodes that nothing else befalls: the bound is exact then.
     var floodedSince: MonotonicTime?
     /// The device tokens that were refused.
-    private(set) var refusedSoFar = 0
+    private var refusedSoFar: Set<String> = []
 
     init(_ simulation: Simulation, violated: @escaping (String) -> Void) {
         self.simulation = simulation
@@ -57,13 +57,16 @@ final class ServiceJudge {
     func clockMoved() { clockWasWrongUntil = simulation.now + Self.tokenLifetime }
 
     /// A service has refused a request because of its device token.
-    func refused() {
+    func refused(_ deviceToken: String) {
         let now = simulation.now
-        refusedSoFar += 1
         if let cluster {
             guard let floodedSince else { return }
+            // One that is refused once more counts once: a node asks again about an envelope whose answer was lost.
+            refusedSoFar.insert(deviceToken)
             let most = cluster.maximumUnproven(since: floodedSince)
-            if refusedSoFar > most { violated("\(refusedSoFar) device tokens refused; the limit is \(most)") }
+            if refusedSoFar.count > most {
+                violated("\(refusedSoFar.count) device tokens refused; the limit is \(most)")
+            }
             return
         }
         refusals.append(now)

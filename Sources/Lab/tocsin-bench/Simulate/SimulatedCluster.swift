@@ -22,8 +22,6 @@ final class SimulatedCluster: @unchecked Sendable {
     private var unsure: AloneTimes
     /// How often the engine has forgotten what it allowed.
     private var losses = 0
-    /// How many stored envelopes nodes have taken over from others.
-    private var takenOver = 0
 
     private static let keyFile = "cluster.key"
     /// The name that the Sentinels know, the default of `cluster.name`.
@@ -148,11 +146,6 @@ final class SimulatedCluster: @unchecked Sendable {
 
     func logged(_ line: String, by node: SimulatedNode) {
         alone.read(line[...], of: node.index, since: now, at: now)
-        // The other node may have asked about them, and not have been able to say what it learned.
-        if line.contains("took over stored envelopes"), let count = line.split(separator: "=").last.flatMap({ Int($0) })
-        {
-            takenOver += count
-        }
     }
 
     /// Whether an envelope may have been delivered twice: a node decided alone at this time, or nobody could know its fate.
@@ -163,7 +156,7 @@ final class SimulatedCluster: @unchecked Sendable {
     func maximumUnproven(since start: MonotonicTime) -> Int {
         var limit = SharedLimit(burst: ServiceJudge.burst, perMinute: ServiceJudge.perMinute, nodes: nodes.count)
         for duration in timesAlone { limit.decidedAlone(for: duration) }
-        return limit.maximum(in: now - start) + losses * ServiceJudge.burst + takenOver
+        return limit.maximum(in: now - start) + losses * ServiceJudge.burst
     }
 
     /// How long each node has decided alone, for each time that one did.

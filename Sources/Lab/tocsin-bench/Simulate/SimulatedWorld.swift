@@ -218,8 +218,8 @@ final class SimulatedWorld: @unchecked Sendable {
                 judge.received($0, named: name)
                 received?($0, name)
             }
-            await services.observeRefusals { [self] status in
-                if [400, 404, 410].contains(status) { serviceJudge.refused() }
+            await services.observeRefusals { [self] status, deviceToken in
+                if [400, 404, 410].contains(status) { serviceJudge.refused(deviceToken) }
             }
         }
         for index in 0..<count {

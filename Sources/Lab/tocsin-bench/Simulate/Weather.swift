@@ -46,7 +46,7 @@ struct WeatherEvent: CustomStringConvertible {
                 .slowDisk, .unknownTokens, .manyConnections,
             ]
         /// What makes nodes of a cluster decide alone, or forget.
-        static let ofFloodedCluster = ofEngine.filter { $0 != .cutFromServices } + [.kill, .powerFailure, .restart]
+        static let ofFloodedCluster = ofEngine + [.kill, .powerFailure, .restart]
 
         /// The kinds that other senders cause, against which the node protects honest ones.
         static let attacks: [Kind] = [.unknownTokens, .brokenFrames, .silentConnections, .manyConnections]

@@ -160,10 +160,11 @@ actor ClusterRun {
         of faults: [ClusterFault], envelopes: Int, interval: Double, inFlight: Int
     ) async throws -> ClusterResult {
         let start = MonotonicTime.now
-        let refused = Mutex(0)
+        // A token that is refused once more counts once: a node asks again about an envelope whose answer was lost.
+        let refused = Mutex<Set<String>>([])
         // These answers are about device tokens.
-        await bed.services.observeRefusals { status in
-            if [400, 404, 410].contains(status) { refused.withLock { $0 += 1 } }
+        await bed.services.observeRefusals { status, deviceToken in
+            if [400, 404, 410].contains(status) { refused.withLock { _ = $0.insert(deviceToken) } }
         }
         let senders = Task {
             await withTaskGroup { group in
@@ -214,7 +215,7 @@ actor ClusterRun {
         if namespaces != nil {
             let phones = bed.tokens.values.reduce(1) { $0 + $1.count }
             result.flooded = (bed.tally.deliveriesToWatched, device.maximum(in: time))
-            result.unproven = (phones + refused.withLock { $0 }, unproven.maximum(in: time))
+            result.unproven = (phones + refused.withLock { $0.count }, unproven.maximum(in: time))
         }
         return result
     }

@@ -77,7 +77,7 @@ help:
 	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
 	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"
 	@echo "make test-asan    tests under AddressSanitizer    make test-tsan  under ThreadSanitizer"
-	@echo "make test-quick-sanitized  the tests of test-quick under both sanitizers"
+	@echo "make test-quick-sanitized  the tests of test-quick under AddressSanitizer, those with threads under ThreadSanitizer"
 
 swift:
 	@command -v $(SWIFT) >/dev/null || { \

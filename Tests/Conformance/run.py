@@ -302,9 +302,19 @@ class Node:
         self.socket = held_port()
         self.port: int = self.socket.getsockname()[1]
         self.server: asyncio.Server | None = None
+        self.waiting: list[socket.socket] = []
 
     async def listen(self, accepted) -> None:
         self.server = await asyncio.start_server(accepted, sock=self.socket)
+
+    def swallow(self) -> None:
+        """Lets connection attempts wait for ever, as those to a machine without power: the queue of the port is full."""
+        self.socket.listen(0)
+        for _ in range(3):
+            attempt = socket.socket()
+            attempt.setblocking(False)
+            attempt.connect_ex(self.socket.getsockname())
+            self.waiting.append(attempt)
 
     def stop_listening(self) -> None:
         """Refuses connections from now on. Those that are open stay open."""
@@ -316,6 +326,8 @@ class Node:
     def close(self) -> None:
         if self.server:
             self.server.close()
+        for attempt in self.waiting:
+            attempt.close()
         self.socket.close()
 
 
@@ -336,7 +348,9 @@ class Run:
         for script in self.transcript["nodes"]:
             node = Node()
             nodes.append(node)
-            if script.get("listens", True):
+            if script.get("swallows", False):
+                node.swallow()
+            elif script.get("listens", True):
                 await node.listen(self.accepting(script, node, tasks))
         addresses = [f"127.0.0.1:{node.port}" for node in nodes]
         hook = await asyncio.create_subprocess_exec(

@@ -152,9 +152,12 @@ class Channel:
             if entry.queued is not None:
                 if link.node.state is State.REFUSED:
                     self._finish(entry, entry.queued)
-            elif self._choice(entry) not in (None, link):
-                link.session.remove(entry)
-                self._assign(entry)
+            else:
+                choice = self._choice(entry)
+                is_slower = isinstance(choice, Link) and choice.node.is_slow and link.node.is_slow
+                if choice is not None and choice is not link and not is_slower:
+                    link.session.remove(entry)
+                    self._assign(entry)
 
     def answered(self, link: Link, waiter: Waiter, outcome: Outcome) -> None:
         """Takes a node's answer, and decides what follows a RETRY."""

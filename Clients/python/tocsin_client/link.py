@@ -17,7 +17,7 @@ from typing import Protocol
 from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError
 
 from . import errors, session, wire
-from .nodes import SLOW_AFTER, NodeState, State
+from .nodes import SLOW_PART, NodeState, State
 from .options import Options, Progress
 from .outcome import Outcome
 from .puzzle import solve
@@ -364,7 +364,8 @@ class Link(asyncio.Protocol):
     def tick(self, now: float) -> None:
         """Watches for silence and idleness; called every second."""
         if self._transport is None:
-            if self._dialled_at is not None and now - self._dialled_at >= SLOW_AFTER and not self.node.is_slow:
+            limit = self.channel.options.connect_timeout * SLOW_PART
+            if self._dialled_at is not None and now - self._dialled_at >= limit:
                 self.node.is_slow = True
                 self.channel.move_entries(self)
             self.wake()

@@ -25,9 +25,9 @@ HOPELESS_AFTER = 5.0
 MISTAKE_PAUSE = 2.0
 """The longest wait after such an attempt, in seconds."""
 
-SLOW_AFTER = 15.0
-"""How long a connection may take before other nodes come first, in seconds: through tor it takes a few, and of a machine
-without power tor learns nothing."""
+SLOW_PART = 0.25
+"""The part of the time limit of an attempt to connect after which other nodes come first: 15 s of 60. Through tor a connection
+takes a few seconds; of a machine without power tor learns nothing."""
 
 FATAL_PAUSE = 60.0
 """How long the client does not use a node that closed a connection for good, in seconds."""

@@ -10,8 +10,8 @@ import Time
 
 /// The node's side of its key holder. It asks for what the keys sign, and starts another key holder when one has ended.
 ///
-/// Other threads wait for the answers, and not the loop: for a signature in a TLS handshake with a client certificate, which
-/// OpenSSL wants at once, the thread of that handshake.
+/// The loop does not wait for the answers. Only the thread of a TLS handshake with a client certificate does: OpenSSL wants the
+/// signature at once.
 package final class KeyHolder: @unchecked Sendable {
     // Unchecked: used on the loop's thread only, and before the loop runs; `running` is synchronised for `askBlocking`.
 

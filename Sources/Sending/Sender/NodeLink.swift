@@ -35,7 +35,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         case solving(effort: UInt32)
         /// The pause of a node that had refused is over: it is usable.
         case usable
-        /// Connecting takes long: these submissions should move to another node that can be used, if there is one.
+        /// Connecting takes long: these submissions should move to another node that can be used and is not slow, if there is
+        /// one. Comes each second.
         case slow(requests: [UInt32])
         /// The node takes none of these submissions now: they should move to another node.
         case unusable(requests: [UInt32])
@@ -426,7 +427,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     /// Watches for silence and idleness. Call it about once a second while the link is in use.
     package func watch(now: MonotonicTime) {
         guard stream != nil else {
-            if let diallingSince, now - diallingSince >= NodeState.slowAfter, !node.isSlow {
+            if let diallingSince, now - diallingSince >= destination.timeout * NodeState.slowPart {
                 node.isSlow = true
                 owner.handle(.slow(requests: session.requests), of: self)
             }

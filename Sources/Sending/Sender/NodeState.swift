@@ -22,9 +22,9 @@ package struct NodeState {
     package var state = State.unused
     /// Whether the sender has been connecting for so long that it prefers other nodes meanwhile.
     package var isSlow = false
-    /// How long a connection may take before that: through tor it takes a few seconds. Of a machine without power tor learns
-    /// nothing, so an attempt takes as long as its limit allows.
-    package static let slowAfter = Duration.seconds(15)
+    /// The part of the time limit of an attempt to connect after which that is so: 15 s of 60. Through tor a connection takes a
+    /// few seconds; of a machine without power tor learns nothing, so an attempt takes as long as its limit allows.
+    package static let slowPart = 0.25
     /// The time from which the sender may connect again, while the node is down or has refused.
     package private(set) var retryAt = MonotonicTime(nanoseconds: 0)
     private var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))

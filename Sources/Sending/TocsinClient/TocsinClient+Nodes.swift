@@ -56,8 +56,13 @@ extension TocsinClient {
             case .stay: break
             case .end(let outcome): finish(waiter, .success(outcome))
             case .move:
-                let choice = choice(for: waiter)
-                if choice == .wait || choice == .give(to: link.index) { continue }
+                switch choice(for: waiter) {
+                case .wait: continue
+                case .give(let index) where index == link.index: continue
+                case .give(let index) where link.access.node.isSlow && waiter.channel.links[index].access.node.isSlow:
+                    continue
+                case .give, .end, .fail: break
+                }
                 link.waiters[request] = nil
                 waiter.submission = link.access.withdraw(request)
                 waiter.place = nil

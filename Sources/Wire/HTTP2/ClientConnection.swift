@@ -193,6 +193,7 @@ final class ClientConnection: SessionHandler {
                 slot, .failure(.notProcessed(.connectionLost(Session.reason(Int(clamping: stream))))), freeing: true)
         }
         slots[slot].stream = stream
+        receiver.taken(number)
         session.scheduleFlush()
         if inFlight == 1 { armSweep() }
     }

@@ -84,7 +84,6 @@ package final class ConnectionPool: @unchecked Sendable {
         _ receiver: any ResponseReceiver, on connection: Int
     ) {
         if let open = connections[connection] {
-            receiver.taken(number)
             open.send(request, at: now, deadline: deadline, number: number, for: receiver)
         } else {
             settle(connection, isProof: false)

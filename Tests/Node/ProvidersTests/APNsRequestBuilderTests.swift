@@ -360,7 +360,7 @@ import Testing
         #expect(
             try webToken(remote.authorization(at: now, clock: clock + .seconds(32))).claims["iat"]?.number
                 == Double(now))
-        // Apple has seen neither; another header's answer says nothing about this one.
+        // Apple has seen neither; another header's request says nothing about this one.
         token.wasSent(first)
         #expect(token.authorization(at: now - 86_400, clock: clock + .seconds(32)) != second)
     }

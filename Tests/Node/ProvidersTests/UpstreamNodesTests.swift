@@ -46,6 +46,16 @@ import Testing
         #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 1)
         #expect(nodes.choice(of: [unused, down, failed], now: Self.start) == 0)
         #expect(nodes.statuses[0].failure == nil)
+        // An answer shows that the node is there.
+        nodes.answered(0, now: Self.start)
+        nodes.hesitated(0, now: Self.start + .seconds(14))
+        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start + .seconds(14)) == 0)
+    }
+
+    @Test func `a node to which this phone's connection takes long comes last`() {
+        let slow = Candidate(isUsable: true, isConnected: false, isSlow: true, hasFailed: false)
+        #expect(nodes.choice(of: [slow, unused, unused], now: Self.start) == 1)
+        #expect(nodes.choice(of: [slow, slow, down], now: Self.start) == 0)
     }
 
     @Test func `a node that answers is not avoided any more`() {

@@ -99,7 +99,10 @@ struct BenchSimulate: AsyncParsableCommand {
         let length = Duration.seconds(days * 86_400)
         let skipped = Set((skip ?? "").split(separator: ",").compactMap { Int($0) })
         var plan = WeatherEvent.plan(over: length, of: options.faults(seed), calm: .seconds(calm), using: &random)
-        if options.chain { plan += WeatherEvent.outages(over: length, from: plan.count + 1, using: &random) }
+        if options.chain {
+            var random = world.simulation.random("outages")
+            plan = WeatherEvent.merged(plan, WeatherEvent.outages(over: length, using: &random))
+        }
         plan.removeAll { skipped.contains($0.number) }
         let began = ContinuousClock.now
 
@@ -130,7 +133,7 @@ struct BenchSimulate: AsyncParsableCommand {
                 + "see it again, with the same options and --until \(simulation.steps) --trace FILE"
         )
         if report {
-            let faults = plan.filter { $0.start < world.elapsed }.map(\.number).max() ?? 0
+            let faults = plan.last { $0.start < world.elapsed }?.number ?? 0
             let days = Double(world.elapsed.components.seconds) / 86_400 + 0.01
             Terminal.print("FAILED \(faults) \(days) \(violation)")
         }

@@ -71,6 +71,9 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
     /// Stops a key holder for a time when it gets the next request, as SIGSTOP does.
     func stopOne(for time: Duration, choice: Int) { one(choice)?.stopAtNextRequest(for: time) }
 
+    /// Lets the next requests be answered.
+    func disarm() { for holder in holders { holder.disarm() } }
+
     private func one(_ choice: Int) -> SimulatedHolder? {
         let holders = holders
         return holders.isEmpty ? nil : holders[choice % holders.count]
@@ -101,7 +104,7 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     private var end: End?
     /// How long it is stopped when it gets the next request.
     private var stop: Duration?
-    /// What waits for an answer, each with its loop.
+    /// What waits for an answer.
     private var waiting: [(number: Int, answered: (Result<[UInt8], HolderProblem>) -> Void)] = []
     private var lastNumber = 0
 
@@ -129,6 +132,8 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
 
     /// Stops the process for a time when it gets the next request.
     func stopAtNextRequest(for time: Duration) { stop = time }
+
+    func disarm() { (end, stop) = (nil, nil) }
 
     private func failAll(_ problem: HolderProblem) {
         hasEnded = true

@@ -67,7 +67,7 @@ final class WeatherStation {
         case .outage:
             world.nodes[NodeLayout.outage].kill(losingPower: choice.isMultiple(of: 2), for: event.length)
         case .keyHolderKill: node.holders?.killOne([.now, .beforeAnswer, .afterAnswer][low % 3], choice: high)
-        case .keyHolderStop: node.holders?.stopOne(for: event.length, choice: high)
+        case .keyHolderStop: node.holders?.stopOne(for: .seconds(1 + low % 120), choice: high)
         case .supervisorKill: node.holders?.hasEnded = true
         case .clockStep: node.moveClock(by: Self.step(event))
         case .clockExcursion: node.moveClock(by: Self.excursion(event))
@@ -88,6 +88,7 @@ final class WeatherStation {
         case .engineSlow, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica:
             world.cluster?.end(event, node(of: event))
         case .loop: world.setLoop(has(.loop))
+        case .keyHolderKill, .keyHolderStop: node(of: event).holders?.disarm()
         // What the log asks the operator for.
         case .supervisorKill:
             if node(of: event).holders?.hasEnded == true { node(of: event).restart(after: .seconds(1)) }

@@ -23,7 +23,7 @@ struct WeatherEvent: CustomStringConvertible {
         case unknownTokens, brokenFrames, silentConnections, manyConnections
         // The engine of a cluster, and the network between it, its nodes, and Apple and Google.
         case engineKill, engineSlow, engineLoss, cutFromEngine, cutOneWay, cutFromServices, cutReplica, stoppedNode
-        // A chain: two nodes are each other's upstream; and the node that has a standby is off.
+        // A chain: two nodes are each other's upstream; and the preferred one of two upstream nodes is off.
         case loop, outage
         // The processes beside a node.
         case keyHolderKill, keyHolderStop, supervisorKill
@@ -81,8 +81,8 @@ struct WeatherEvent: CustomStringConvertible {
     /// Whether an honest sender must not wait for longer than a bound at this time.
     static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 18_900 }
 
-    /// In a chain, the node that has a standby is off for a while in which there are attacks only otherwise: the senders of
-    /// other nodes notice nothing.
+    /// In a chain, the preferred upstream node of the third is off for a while in which there are attacks only otherwise: the
+    /// standby takes over, and the senders of other nodes notice nothing.
     private static let outageTime = (start: Duration.seconds(19_200), length: Duration.seconds(1200))
 
     /// Whether the senders of the node that is off may wait for longer than a bound.
@@ -91,14 +91,17 @@ struct WeatherEvent: CustomStringConvertible {
     }
 
     /// The outages of some days.
-    /// - Parameter first: the number of the first.
-    static func outages(over length: Duration, from first: Int, using random: inout SimulatedRandomNumbers)
-        -> [WeatherEvent]
-    {
-        let starts = sequence(first: outageTime.start) { $0 + .seconds(21_600) }.prefix { $0 < length }
-        return starts.enumerated().map { index, start in
+    static func outages(over length: Duration, using random: inout SimulatedRandomNumbers) -> [WeatherEvent] {
+        sequence(first: outageTime.start) { $0 + .seconds(21_600) }.prefix { $0 < length }.map { start in
+            WeatherEvent(number: 0, start: start, kind: .outage, length: outageTime.length, choice: random.next())
+        }
+    }
+
+    /// Two plans in one. Its beginning does not depend on how many days follow.
+    static func merged(_ one: [WeatherEvent], _ other: [WeatherEvent]) -> [WeatherEvent] {
+        (one + other).sorted { $0.start < $1.start }.enumerated().map { index, event in
             WeatherEvent(
-                number: first + index, start: start, kind: .outage, length: outageTime.length, choice: random.next())
+                number: index + 1, start: event.start, kind: event.kind, length: event.length, choice: event.choice)
         }
     }
 
@@ -120,7 +123,6 @@ struct WeatherEvent: CustomStringConvertible {
             let longest: Duration =
                 switch kind {
                 case .kill, .powerFailure, .supervisorKill: .seconds(60)
-                case .keyHolderStop: .seconds(120)
                 case .restart, .reload, .resetConnections, .resetSenders: .seconds(1)
                 case .hangingDisk: .seconds(30)
                 case .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutReplica, .stoppedNode:

@@ -12,12 +12,16 @@ struct UpstreamNodes {
     struct Candidate: Equatable {
         let isUsable: Bool
         let isConnected: Bool
+        /// Whether connecting takes long.
+        var isSlow = false
         /// Whether it has failed this envelope.
         let hasFailed: Bool
     }
 
     /// How long other circuits avoid a node that could not be reached.
     static let avoidance = Duration.seconds(60)
+    /// How recent an answer shows that a node is there although a connection to it takes long.
+    private static let recentAnswer = Duration.seconds(15)
 
     private(set) var statuses: [UpstreamStatus]
     /// Until when to prefer other nodes, by index.
@@ -26,12 +30,14 @@ struct UpstreamNodes {
     init(_ nodes: [Endpoint]) { statuses = nodes.map { UpstreamStatus(node: $0) } }
 
     /// The node for an envelope: the first of the list, but a connected one before one that has to be dialled, and a node
-    /// that could be reached recently before one that could not. `nil` if there is none.
+    /// that could be reached recently before one that could not; one to which connecting takes long comes last. `nil` if there
+    /// is none.
     /// - Parameter candidates: the phone's link to each node.
     func choice(of candidates: [Candidate], now: MonotonicTime) -> Int? {
         let usable = candidates.indices.filter { candidates[$0].isUsable && !candidates[$0].hasFailed }
-        return usable.first { candidates[$0].isConnected }
-            ?? usable.first { avoided[$0].map { $0 <= now } ?? true } ?? usable.first
+        let quick = usable.filter { !candidates[$0].isSlow }
+        return quick.first { candidates[$0].isConnected }
+            ?? quick.first { avoided[$0].map { $0 <= now } ?? true } ?? quick.first ?? usable.first
     }
 
     /// A node has answered.
@@ -42,14 +48,17 @@ struct UpstreamNodes {
         avoided[node] = nil
     }
 
-    /// A connection to a node takes long.
-    mutating func hesitated(_ node: Int, now: MonotonicTime) { avoided[node] = now + Self.avoidance }
+    /// A connection to a node takes long. Other circuits avoid it, too, unless it has answered one of them lately.
+    mutating func hesitated(_ node: Int, now: MonotonicTime) {
+        guard statuses[node].answered.map({ now - $0 >= Self.recentAnswer }) ?? true else { return }
+        avoided[node] = now + Self.avoidance
+    }
 
     /// A node could not be used, on one circuit.
     mutating func failed(_ node: Int, _ failure: NodeLink.Failure, now: MonotonicTime) {
         // A blocked circuit says nothing about the node.
         if case .refused(let goAway) = failure, goAway.code == .abuse { return }
         statuses[node].failure = (UpstreamAnswers.attemptResult(on: failure, isNew: true).detail ?? "", now)
-        hesitated(node, now: now)
+        avoided[node] = now + Self.avoidance
     }
 }

@@ -202,7 +202,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         }
         let candidates = exchange.circuit.links.map { link in
             UpstreamNodes.Candidate(
-                isUsable: link.node.isUsable, isConnected: link.isConnected,
+                isUsable: link.node.isUsable, isConnected: link.isConnected, isSlow: link.node.isSlow,
                 hasFailed: exchange.tried.contains(link.id))
         }
         return nodes.choice(of: candidates, now: now)
@@ -251,11 +251,11 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
                 place(handle, submission)
             }
         case .slow(let requests):
-            guard let index = links[link.id]?.index else { break }
+            guard let (circuit, index, _) = links[link.id] else { break }
             nodes.hesitated(index, now: .now)
             for request in requests {
-                guard let handle = links[link.id]?.attempts[request], choice(for: exchanges[handle]) != index,
-                    let (_, submission) = withdraw(request, from: link)
+                guard let handle = links[link.id]?.attempts[request], let other = choice(for: exchanges[handle]),
+                    !circuit.links[other].node.isSlow, let (_, submission) = withdraw(request, from: link)
                 else { continue }
                 place(handle, submission)
             }

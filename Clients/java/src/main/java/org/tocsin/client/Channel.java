@@ -189,7 +189,9 @@ final class Channel {
                 }
             } else {
                 Choice choice = choice(entry);
-                if (!(choice instanceof Wait) && !choice.equals(new Give(link))) {
+                boolean isNoBetter = choice instanceof Give give
+                        && (give.link() == link || give.link().node.isSlow && link.node.isSlow);
+                if (!(choice instanceof Wait) && !isNoBetter) {
                     link.session.remove(entry);
                     assign(entry);
                 }

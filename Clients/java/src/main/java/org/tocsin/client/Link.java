@@ -325,7 +325,7 @@ final class Link implements Connection.Handler {
     /** Watches for silence and idleness; called every second. */
     void tick(long now) {
         if (!isOpen) {
-            if (connection != null && now - dialledAt >= NodeState.SLOW_AFTER && !node.isSlow) {
+            if (connection != null && now - dialledAt >= channel.settings.connectTimeout / NodeState.SLOW_PART) {
                 node.isSlow = true;
                 channel.moveEntries(this, session.entries());
             }

@@ -21,10 +21,10 @@ final class NodeState {
     /** The longest wait after such an attempt. */
     static final long MISTAKE_PAUSE = Duration.ofSeconds(2).toNanos();
     /**
-     * How long a connection may take before other nodes come first: through tor it takes a few seconds, and of a machine
-     * without power tor learns nothing.
+     * An attempt to connect that has taken this part of its time limit lets other nodes come first: 15 s of 60. Through tor a
+     * connection takes a few seconds; of a machine without power tor learns nothing.
      */
-    static final long SLOW_AFTER = Duration.ofSeconds(15).toNanos();
+    static final int SLOW_PART = 4;
     /** How long the client does not use a node that closed a connection for good. */
     static final long FATAL_PAUSE = Duration.ofSeconds(60).toNanos();
 

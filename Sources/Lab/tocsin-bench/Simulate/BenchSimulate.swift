@@ -151,6 +151,7 @@ struct BenchSimulate: AsyncParsableCommand {
     /// The weather clears: everything must come to its end, unless the run is over.
     private func drain(_ world: SimulatedWorld, _ senders: SimulatedSenders, _ isOver: () -> Bool) {
         senders.isActive = false
+        world.serviceJudge.sendersStopped()
         // Faults that began near the end last up to 15 minutes, and the longest timeout of a sender is 30.
         for _ in 0..<75 where !isOver() { Self.runMinute(of: world.simulation) }
         if !isOver() { senders.ringEveryPhone() }

@@ -80,6 +80,12 @@ final class ServiceJudge {
         }
     }
 
+    /// The senders have stopped. From now on Apple may see a provider token long after it was issued, with the probe of an
+    /// hour, and the next one soon after it.
+    func sendersStopped() { haveSendersStopped = true }
+
+    private var haveSendersStopped = false
+
     /// - Parameters:
     ///   - seen: how many provider tokens Apple has seen.
     ///   - clockSkew: by how much the node's wall clock is wrong.
@@ -91,7 +97,8 @@ final class ServiceJudge {
             return
         }
         let isExcused =
-            ageIsUnknownUntil.map { now < $0 } ?? false || cluster?.mayRepeat(in: last.changed...now) ?? false
+            haveSendersStopped || ageIsUnknownUntil.map { now < $0 } ?? false
+            || cluster?.mayRepeat(in: last.changed...now) ?? false
         if !isExcused, seen > last.seen + 1 || now - last.changed < Self.shortestRenewal - Self.interval {
             violated("\(seen - last.seen) new provider tokens after \((now - last.changed).components.seconds) s")
         }

@@ -154,8 +154,9 @@ class Channel:
                     self._finish(entry, entry.queued)
             else:
                 choice = self._choice(entry)
-                is_slower = isinstance(choice, Link) and choice.node.is_slow and link.node.is_slow
-                if choice is not None and choice is not link and not is_slower:
+                # Slow nodes do not take from each other.
+                is_no_better = choice is link or isinstance(choice, Link) and choice.node.is_slow and link.node.is_slow
+                if choice is not None and not is_no_better:
                     link.session.remove(entry)
                     self._assign(entry)
 

@@ -48,7 +48,6 @@ package final class SupervisedHolders: HolderSource {
 /// The connection to a key holder. Its own thread waits for one answer after another.
 final class HolderConnection: RunningHolder {
     let report: HolderReport
-    let indices: [CredentialReference: Int]
     private let socket: LocalSocket
     private let answerTimeout: Duration
     private let asking = DispatchQueue(label: "key holder")
@@ -58,7 +57,6 @@ final class HolderConnection: RunningHolder {
         self.socket = socket
         self.report = report
         self.answerTimeout = answerTimeout
-        indices = report.indices
     }
 
     var hasEnded: Bool { socket.isClosed }

@@ -26,10 +26,8 @@ package struct HolderReport: Codable, Sendable {
     /// All credentials; a request names one by its index.
     var credentials: [Entry]
 
-    /// The number of each credential.
-    package var indices: [CredentialReference: Int] {
-        Dictionary(credentials.enumerated().map { ($1.reference, $0) }, uniquingKeysWith: { first, _ in first })
-    }
+    /// The number of a credential in requests; `nil` if it is not among them.
+    func index(of reference: CredentialReference) -> Int? { credentials.firstIndex { $0.reference == reference } }
 }
 
 /// A question to a key holder. It answers with the bytes that are asked for, or with none.

@@ -124,7 +124,7 @@ package final class KeyHolder: @unchecked Sendable {
     fileprivate func ask(
         about reference: CredentialReference, _ question: [UInt8], _ result: @escaping ([UInt8]?) -> Void
     ) {
-        guard let loop, let holder = inUse, let index = holder.indices[reference] else { return result(nil) }
+        guard let loop, let holder = inUse, let index = holder.report.index(of: reference) else { return result(nil) }
         lastNumber += 1
         let number = lastNumber
         results[number] = result
@@ -136,7 +136,9 @@ package final class KeyHolder: @unchecked Sendable {
 
     /// Asks the key holder, and waits for the answer: on a thread that is not the loop's.
     fileprivate func askBlocking(about reference: CredentialReference, _ question: [UInt8]) -> [UInt8]? {
-        guard let loop, !loop.isOnLoop, let holder = inUse, let index = holder.indices[reference] else { return nil }
+        guard let loop, !loop.isOnLoop, let holder = inUse, let index = holder.report.index(of: reference) else {
+            return nil
+        }
         let answer = holder.askBlocking(HolderRequest(credential: index, question: Base64Bytes(question)))
         Task(executorPreference: loop) { _ = self.note(answer, of: holder) }
         guard case .success(let bytes) = answer, !bytes.isEmpty else { return nil }
@@ -205,7 +207,9 @@ package struct HeldCredentials: CredentialSource {
 
     /// A hash of each credential's files; empty for a credential that cannot be used.
     fileprivate var fingerprints: [CredentialReference: [UInt8]] {
-        holder.indices.mapValues { holder.report.credentials[$0].fingerprint.bytes }
+        Dictionary(
+            holder.report.credentials.map { ($0.reference, $0.fingerprint.bytes) },
+            uniquingKeysWith: { first, _ in first })
     }
 
     /// Whether these credentials are among them, with the same files.
@@ -215,7 +219,7 @@ package struct HeldCredentials: CredentialSource {
     }
 
     package func load(_ reference: CredentialReference) throws(CredentialProblem) -> LoadedCredential {
-        guard let index = holder.indices[reference] else {
+        guard let index = holder.report.index(of: reference) else {
             throw CredentialProblem(file: reference.files[0], text: "the key holder has not read it; reload the node")
         }
         let entry = holder.report.credentials[index]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
-import Providers
 
 /// Starts key holders: for a node, its supervisor does.
 package protocol HolderSource: AnyObject, Sendable {
@@ -16,8 +15,6 @@ package protocol HolderSource: AnyObject, Sendable {
 package protocol RunningHolder: AnyObject, Sendable {
     /// What it has read.
     var report: HolderReport { get }
-    /// The number of each credential in requests.
-    var indices: [CredentialReference: Int] { get }
     /// Whether it has ended.
     var hasEnded: Bool { get }
     /// Asks it. One that does not answer in time is not asked again.

@@ -86,6 +86,16 @@ struct SubmissionRouting {
         return candidates.allSatisfy { nodes[$0].state == .refused } ? .fail : .wait
     }
 
+    /// Whether the submission should leave a node for another one, or end. It stays where it is while none is better: slow nodes
+    /// do not take from each other.
+    func leaves(_ index: Int, of nodes: [NodeState]) -> Bool {
+        switch choice(of: nodes) {
+        case .give(let other): other != index && !(nodes[other].isSlow && nodes[index].isSlow)
+        case .wait: false
+        case .end, .fail: true
+        }
+    }
+
     /// How long a submission waits for nodes that a mistake in the client's settings seems to keep away.
     static let mistakeTimeout = Duration.seconds(5)
 

@@ -7,15 +7,15 @@ import Time
 
 /// Gives each submission to a node, as its ``SubmissionRouting`` decides.
 extension TocsinClient {
-    private func choice(for waiter: Waiter) -> SubmissionRouting.Choice {
+    private func nodes(for waiter: Waiter) -> [NodeState] {
         let links = waiter.channel.links
         for link in links { link.access.node.revive(now: .now) }
-        return waiter.routing.choice(of: links.map(\.access.node))
+        return links.map(\.access.node)
     }
 
     /// Gives a submission that no node has to a node, or ends it.
     func assign(_ waiter: Waiter) {
-        switch choice(for: waiter) {
+        switch waiter.routing.choice(of: nodes(for: waiter)) {
         case .give(let index):
             guard let submission = waiter.submission else { return }
             let link = waiter.channel.links[index]
@@ -56,13 +56,7 @@ extension TocsinClient {
             case .stay: break
             case .end(let outcome): finish(waiter, .success(outcome))
             case .move:
-                switch choice(for: waiter) {
-                case .wait: continue
-                case .give(let index) where index == link.index: continue
-                case .give(let index) where link.access.node.isSlow && waiter.channel.links[index].access.node.isSlow:
-                    continue
-                case .give, .end, .fail: break
-                }
+                guard waiter.routing.leaves(link.index, of: nodes(for: waiter)) else { continue }
                 link.waiters[request] = nil
                 waiter.submission = link.access.withdraw(request)
                 waiter.place = nil

@@ -56,6 +56,9 @@ import Testing
         let slow = Candidate(isUsable: true, isConnected: false, isSlow: true, hasFailed: false)
         #expect(nodes.choice(of: [slow, unused, unused], now: Self.start) == 1)
         #expect(nodes.choice(of: [slow, slow, down], now: Self.start) == 0)
+        #expect(nodes.hasQuick(among: [slow, unused, down], now: Self.start))
+        #expect(!nodes.hasQuick(among: [slow, slow, down], now: Self.start))
+        #expect(!nodes.hasQuick(among: [slow, failed, down], now: Self.start))
     }
 
     @Test func `a node that answers is not avoided any more`() {

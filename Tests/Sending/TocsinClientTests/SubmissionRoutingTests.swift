@@ -101,6 +101,18 @@ import Testing
         #expect(course.reassignment(stored: nil, from: down) == .move)
     }
 
+    @Test func `a submission leaves a slow node only for one that is not slow`() {
+        let course = course()
+        let usable = NodeState()
+        var slow = NodeState()
+        slow.isSlow = true
+        #expect(course.leaves(0, of: [slow, usable]))
+        #expect(!course.leaves(1, of: [slow, usable]))
+        #expect(!course.leaves(0, of: [slow, slow]))
+        #expect(!course.leaves(1, of: [slow, slow]))
+        #expect(!course.leaves(0, of: [slow] + nodes(.down)))
+    }
+
     @Test func `the node's QUEUED counts even if nobody asked for it`() {
         var course = course()
         #expect(course.reassignment(stored: Self.queued, from: nodes(.down)[0]) == .stay)

@@ -17,8 +17,8 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
     private let configuration: String
     private var random: SimulatedRandomNumbers
     private var starts = 0
-    /// Those that the node uses, or may use.
     private var all: [Weak] = []
+    /// Those that the node uses, or may use.
     var holders: [SimulatedHolder] { all.compactMap(\.holder).filter { !$0.hasEnded } }
 
     private struct Weak { weak var holder: SimulatedHolder? }
@@ -60,10 +60,8 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
         return holder
     }
 
-    /// By how many milliseconds the wall clock of the machine is ahead.
-    var clockSkew: Int64 = 0 {
-        didSet { for holder in holders { holder.process.clockSkew = clockSkew } }
-    }
+    /// The wall clock of the machine has been moved.
+    func clockMoved() { for holder in holders { holder.process.clockSkew = node.clockSkew } }
 
     /// Ends a key holder, now or with the next request.
     func killOne(_ end: SimulatedHolder.End, choice: Int) { one(choice)?.kill(end) }
@@ -84,7 +82,7 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
         for holder in holders { holder.kill() }
     }
 
-    fileprivate var answerTime: Duration { random.duration(in: .microseconds(50)...(.milliseconds(5))) }
+    fileprivate func nextAnswerTime() -> Duration { random.duration(in: .microseconds(50)...(.milliseconds(5))) }
 }
 
 /// A key holder with real keys, in a simulated process.
@@ -96,7 +94,6 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
 
     let process: SimulatedProcess
     let report: HolderReport
-    let indices: [CredentialReference: Int]
     private let node: SimulatedProcess
     private let simulation: Simulation
     private let memory: SimulatedHolders
@@ -117,7 +114,6 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
         (self.process, self.node, self.memory, self.simulation) = (process, node, memory, simulation)
         var keys = HeldKeys(issued: memory.issued)
         report = keys.load(configuration)
-        indices = report.indices
         self.keys = keys
     }
 
@@ -133,6 +129,7 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     /// Stops the process for a time when it gets the next request.
     func stopAtNextRequest(for time: Duration) { stop = time }
 
+    /// Forgets what was to happen with the next request.
     func disarm() { (end, stop) = (nil, nil) }
 
     private func failAll(_ problem: HolderProblem) {
@@ -154,7 +151,7 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
             process.stoppedUntil = simulation.now + stop
             self.stop = nil
         }
-        simulation.schedule(after: memory.answerTime, in: process) { [self] in
+        simulation.schedule(after: memory.nextAnswerTime(), in: process) { [self] in
             guard end != .beforeAnswer else { return kill() }
             let bytes = answer(to: request)
             guard end != .afterAnswer else { return kill() }

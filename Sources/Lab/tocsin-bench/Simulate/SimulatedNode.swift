@@ -220,7 +220,7 @@ final class SimulatedNode: @unchecked Sendable {
     private(set) var clockSkew: Int64 = 0 {
         didSet {
             running?.process.clockSkew = clockSkew
-            holders?.clockSkew = clockSkew
+            holders?.clockMoved()
         }
     }
     /// Called when the clock has been moved.

@@ -36,7 +36,7 @@ final class SimulatedSenders: @unchecked Sendable {
     private(set) var outcomes: [String: Int] = [:]
 
     /// How long an honest sender waits at most while there are attacks only.
-    private static let maximumAllowedWait = Duration.seconds(120)
+    static let maximumAllowedWait = Duration.seconds(120)
 
     /// - Parameter pace: the average time between two notifications of one desktop.
     init(_ world: SimulatedWorld, handles: SimulatedHandles, pace: Duration) {

@@ -53,7 +53,7 @@ struct WeatherEvent: CustomStringConvertible {
     }
 
     /// The place in the plan, for `--skip`.
-    let number: Int
+    private(set) var number: Int
     /// When the fault begins, after the start.
     let start: Duration
     let kind: Kind
@@ -75,11 +75,14 @@ struct WeatherEvent: CustomStringConvertible {
         return "\(seconds / 86_400)d \(time.joined(separator: ":"))"
     }
 
+    /// Six hours, which are alike.
+    private static let period: Int64 = 21_600
+
     /// In the last 90 minutes of 6 hours only attacks begin. Other faults end within 15 of them; 30 more let the node recover.
-    private static func hasOnlyAttacks(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 16_200 }
+    private static func hasOnlyAttacks(at time: Duration) -> Bool { time.components.seconds % period >= 16_200 }
 
     /// Whether an honest sender must not wait for longer than a bound at this time.
-    static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % 21_600 >= 18_900 }
+    static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % period >= 18_900 }
 
     /// In a chain, the preferred upstream node of the third is off for a while in which there are attacks only otherwise: the
     /// standby takes over, and the senders of other nodes notice nothing.
@@ -87,22 +90,21 @@ struct WeatherEvent: CustomStringConvertible {
 
     /// Whether the senders of the node that is off may wait for longer than a bound.
     static func mayBeOff(at time: Duration) -> Bool {
-        time.components.seconds % 21_600 >= 19_000
+        time.components.seconds % period >= (outageTime.start - SimulatedSenders.maximumAllowedWait).components.seconds
     }
 
     /// The outages of some days.
     static func outages(over length: Duration, using random: inout SimulatedRandomNumbers) -> [WeatherEvent] {
-        sequence(first: outageTime.start) { $0 + .seconds(21_600) }.prefix { $0 < length }.map { start in
+        sequence(first: outageTime.start) { $0 + .seconds(period) }.prefix { $0 < length }.map { start in
             WeatherEvent(number: 0, start: start, kind: .outage, length: outageTime.length, choice: random.next())
         }
     }
 
     /// Two plans in one. Its beginning does not depend on how many days follow.
     static func merged(_ one: [WeatherEvent], _ other: [WeatherEvent]) -> [WeatherEvent] {
-        (one + other).sorted { $0.start < $1.start }.enumerated().map { index, event in
-            WeatherEvent(
-                number: index + 1, start: event.start, kind: event.kind, length: event.length, choice: event.choice)
-        }
+        var events = (one + other).sorted { $0.start < $1.start }
+        for index in events.indices { events[index].number = index + 1 }
+        return events
     }
 
     /// The faults of some days, from the seed alone.

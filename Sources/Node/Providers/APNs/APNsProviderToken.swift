@@ -101,7 +101,7 @@ package final class APNsProviderToken {
         return latest.header
     }
 
-    /// Whether Apple may have seen the token: it counts those of requests that it does not answer, too.
+    /// Whether a request may have brought the token to Apple, answered or not.
     package var isSeen: Bool { issued?.isSeen ?? false }
 
     /// Notes that a request with this header is on its way to Apple.

@@ -40,6 +40,11 @@ struct UpstreamNodes {
             ?? quick.first { avoided[$0].map { $0 <= now } ?? true } ?? quick.first ?? usable.first
     }
 
+    /// Whether an envelope should leave a node to which connecting takes long: another one can be used, and is not slow, too.
+    func hasQuick(among candidates: [Candidate], now: MonotonicTime) -> Bool {
+        choice(of: candidates, now: now).map { !candidates[$0].isSlow } ?? false
+    }
+
     /// A node has answered.
     /// - Parameter welcome: its WELCOME, if it was that.
     mutating func answered(_ node: Int, welcome: Welcome? = nil, now: MonotonicTime) {

@@ -193,26 +193,25 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         for link in circuit.links { links[link.id] = nil }
     }
 
-    /// The usable node for an attempt that has not failed it.
-    private func choice(for exchange: Exchange) -> Int? {
-        let now = MonotonicTime.now
+    /// The links of an attempt.
+    private func candidates(for exchange: Exchange, now: MonotonicTime) -> [UpstreamNodes.Candidate] {
         for link in exchange.circuit.links {
             link.node.revive(now: now)
             if link.isUnused { link.node.endPause(now: now) }
         }
-        let candidates = exchange.circuit.links.map { link in
+        return exchange.circuit.links.map { link in
             UpstreamNodes.Candidate(
                 isUsable: link.node.isUsable, isConnected: link.isConnected, isSlow: link.node.isSlow,
                 hasFailed: exchange.tried.contains(link.id))
         }
-        return nodes.choice(of: candidates, now: now)
     }
 
-    /// Gives a submission to a node; ends the attempt if there is none.
+    /// Gives a submission to a usable node that has not failed it; ends the attempt if there is none.
     private func place(_ handle: Handle, _ submission: PendingSubmission) {
         let exchange = exchanges[handle]
         let circuit = exchange.circuit
-        guard let index = choice(for: exchange) else {
+        let now = MonotonicTime.now
+        guard let index = nodes.choice(of: candidates(for: exchange, now: now), now: now) else {
             let known = circuit.links.lazy.compactMap(\.failure).first ?? .unreachable("no node can be used now")
             return finish(
                 handle, UpstreamAnswers.attemptResult(on: exchange.failure ?? known, isNew: exchange.failure != nil))
@@ -251,11 +250,13 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
                 place(handle, submission)
             }
         case .slow(let requests):
-            guard let (circuit, index, _) = links[link.id] else { break }
-            nodes.hesitated(index, now: .now)
+            guard let (_, index, attempts) = links[link.id] else { break }
+            let now = MonotonicTime.now
+            nodes.hesitated(index, now: now)
             for request in requests {
-                guard let handle = links[link.id]?.attempts[request], let other = choice(for: exchanges[handle]),
-                    !circuit.links[other].node.isSlow, let (_, submission) = withdraw(request, from: link)
+                guard let handle = attempts[request],
+                    nodes.hasQuick(among: candidates(for: exchanges[handle], now: now), now: now),
+                    let (_, submission) = withdraw(request, from: link)
                 else { continue }
                 place(handle, submission)
             }

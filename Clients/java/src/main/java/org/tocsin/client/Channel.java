@@ -189,6 +189,7 @@ final class Channel {
                 }
             } else {
                 Choice choice = choice(entry);
+                // Slow nodes do not take from each other.
                 boolean isNoBetter = choice instanceof Give give
                         && (give.link() == link || give.link().node.isSlow && link.node.isSlow);
                 if (!(choice instanceof Wait) && !isNoBetter) {

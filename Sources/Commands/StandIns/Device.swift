@@ -41,6 +41,7 @@ final class DeviceRegistry {
     /// Whether notifications are stored, or only passed to the observer.
     var keepsReceived = true
     var observer: (@Sendable (ReceivedNotification) -> Void)?
+    var answerObserver: (@Sendable (ReceivedNotification) -> Void)?
     var lostObserver: (@Sendable (ReceivedNotification) -> Void)?
     var refusalObserver: (@Sendable (_ status: Int, _ deviceToken: String) -> Void)?
     private static let maximumKept = 1_000_000
@@ -57,10 +58,12 @@ final class DeviceRegistry {
         observer?(notification)
     }
 
-    /// Whether an observer for lost answers is set.
-    var reportsLoss: Bool { lostObserver != nil }
+    /// Whether an observer for answers is set.
+    var reportsAnswers: Bool { answerObserver != nil || lostObserver != nil }
+
+    /// Reports a notification that the phone has received, and whose answer has been sent whole.
+    func reportAnswer(_ notification: ReceivedNotification) { answerObserver?(notification) }
 
     /// Reports a notification that the phone has received, although the answer may not have reached the node.
     func reportLostAnswer(_ notification: ReceivedNotification) { lostObserver?(notification) }
-
 }

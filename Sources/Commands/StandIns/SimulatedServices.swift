@@ -230,6 +230,12 @@ package actor SimulatedServices {
     }
 
     /// Sets an observer that is called, after the one of ``observe(_:)``, with each notification that a phone has
+    /// received as soon as its answer has been sent whole, which says nothing about whether it arrives.
+    package func observeAnswers(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
+        registry.answerObserver = observer
+    }
+
+    /// Sets an observer that is called, after the one of ``observe(_:)``, with each notification that a phone has
     /// received but whose answer a fault has withheld or may have lost: the node cannot know the result and may send it
     /// again. An answer sent less than a second before its connection was dropped counts as lost.
     package func observeLostAnswers(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {

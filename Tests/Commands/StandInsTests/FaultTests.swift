@@ -330,6 +330,17 @@ private let badLines: [(String, String)] = [
         let received = await bed.services.received.map(\.id)
         #expect((1..<40).contains(received.count))
         #expect(bed.lost == received)
+        #expect(bed.answered.isEmpty)
+        await bed.stop()
+    }
+
+    @Test func `an answer is reported once it has been sent`() async throws {
+        let bed = try await FaultTestBed.start()
+        try await bed.services.set(faulty { $0.latency = .uniform(1...50) }, on: .apnsProduction)
+        let answers = await bed.attempts(20)
+        #expect(answers.allSatisfy { $0.status == 200 })
+        #expect(bed.answered.sorted() == (await bed.services.received.map(\.id)).sorted())
+        #expect(bed.lost.isEmpty)
         await bed.stop()
     }
 
@@ -664,6 +675,7 @@ private actor FaultTestBed {
 
     private final class Losses: Sendable {
         let ids = Mutex<[String]>([])
+        let answered = Mutex<[String]>([])
     }
 
     /// Starts everything in a new directory, which is deleted once the client has read its files.
@@ -686,6 +698,7 @@ private actor FaultTestBed {
         let key = try SigningKey(pem: try file("apns.p8"), algorithm: .es256)
         let losses = Losses()
         await services.observeLostAnswers { notification in losses.ids.withLock { $0.append(notification.id) } }
+        await services.observeAnswers { notification in losses.answered.withLock { $0.append(notification.id) } }
         let phone = Phone.new(.iOS, model: "iPhone")
         await services.register(phone)
         return FaultTestBed(services, endpoints, context, key, phone, losses, on: loop)
@@ -705,6 +718,9 @@ private actor FaultTestBed {
         apple = ConnectionPool(Destination(endpoints.production, tls: context), on: loop)
         google = ConnectionPool(Destination(endpoints.fcm, tls: context), on: loop)
     }
+
+    /// The ids of notifications whose answers have been sent, in order.
+    nonisolated var answered: [String] { losses.answered.withLock { $0 } }
 
     /// The ids of notifications whose answers were lost, in order.
     nonisolated var lost: [String] { losses.ids.withLock { $0 } }

@@ -112,6 +112,7 @@ final class FaultyService: RequestHandler {
         guard let delivered = records[key]?.outstanding.removeValue(forKey: stream)?.delivered else { return }
         if code == 0 {
             records[key]?.recent.append(delivered, at: .now)
+            registry.reportAnswer(delivered)
         } else {
             registry.reportLostAnswer(delivered)
         }
@@ -190,7 +191,7 @@ final class FaultyService: RequestHandler {
     private func respond(
         to stream: Int32, _ answer: PushAnswer, after time: Duration, on connection: any ServedConnection
     ) {
-        let delivered = registry.reportsLoss ? answer.delivered : nil
+        let delivered = registry.reportsAnswers ? answer.delivered : nil
         var timer: Timer?
         if time > .zero {
             timer = Timer(on: loop) { [unowned self, weak connection] in

@@ -22,8 +22,8 @@ final class Tally: Sendable {
 
     private struct State {
         var seen: [Int: Seen] = [:]
-        /// Recent deliveries, oldest first; at least those of the last second.
-        var recent: [(at: MonotonicTime, envelope: Int)] = []
+        /// Recent answers to deliveries, oldest first; at least those of the last second.
+        var answers: [(at: MonotonicTime, envelope: Int)] = []
         var secondIDs = 0
         var otherCollapseIDs = 0
         var deliveries = 0
@@ -54,9 +54,16 @@ final class Tally: Sendable {
             state.seen[envelope] = seen
             state.deliveries += 1
             if notification.deviceToken == state.watchedDeviceToken { state.deliveriesToWatched += 1 }
-            state.recent.append((now, envelope))
-            if state.recent.count > 4096, let first = state.recent.first, now - first.at > Self.answerDelay {
-                state.recent.removeAll { now - $0.at > Self.answerDelay }
+        }
+    }
+
+    /// Notes that the answer to a delivery has been sent.
+    func answered(_ notification: ReceivedNotification) {
+        state.withLock { state in
+            let now = MonotonicTime.now
+            state.answers.append((now, Self.name(notification.encrypted)))
+            if state.answers.count > 4096, let first = state.answers.first, now - first.at > Self.answerDelay {
+                state.answers.removeAll { now - $0.at > Self.answerDelay }
             }
         }
     }
@@ -79,11 +86,11 @@ final class Tally: Sendable {
     /// Whether this envelope has been delivered more than once.
     func isRepeated(_ envelope: Int) -> Bool { state.withLock { ($0.seen[envelope]?.times ?? 0) > 1 } }
 
-    /// Notes that a node was killed or cut off between these two times. It may not have kept answers received within the
-    /// second before, and cannot have received later ones.
+    /// Notes that a node was killed or cut off between these two times. It may not have kept answers that were sent within
+    /// the second before, and cannot have received later ones.
     func answersLost(after first: MonotonicTime, before last: MonotonicTime) {
         state.withLock { state in
-            for (at, envelope) in state.recent where at + Self.answerDelay >= first && at <= last {
+            for (at, envelope) in state.answers where at + Self.answerDelay >= first && at <= last {
                 state.seen[envelope]?.unanswered += 1
             }
         }

@@ -132,6 +132,7 @@ actor TestBed {
     private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
         await services.setStoresReceived(false)
         await services.observe { [tally] in tally.delivered($0) }
+        await services.observeAnswers { [tally] in tally.answered($0) }
         await services.observeLostAnswers { [tally] in tally.unanswered($0) }
         for (magic, tokens) in tokens {
             for token in tokens {

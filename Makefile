@@ -271,7 +271,7 @@ build-sanitized: packages
 	$(MAKE) -j2 build-asan build-tsan
 
 build-asan:
-	TOCSIN_TESTS=quick $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	TOCSIN_TESTS=memory $(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 
 build-tsan: .build-tsan/mutexes.so
 	TOCSIN_TESTS=threads $(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan

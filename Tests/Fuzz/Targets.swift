@@ -15,13 +15,15 @@ import Time
 @testable import NodeConfiguration
 @testable import Providers
 @testable import Sender
-@testable import TocsinPhone
 @testable import Tor
 
 /// What is fuzzed. Whatever the input is, a target returns; what it must never do, it checks by preconditions.
 enum Target: String, CaseIterable {
     case frames, ingress, client, http, answers, http2, proxy, tor, control, spool, pairing, endpoint, responses, toml
-    case encodings, engine, processes, owners, archive, phone
+    case encodings, engine, processes, owners, archive
+    #if !WITHOUT_PHONES
+        case phone
+    #endif
 
     func run(_ input: inout FuzzInput) {
         switch self {
@@ -40,7 +42,9 @@ enum Target: String, CaseIterable {
         case .processes: readProcesses(&input)
         case .owners: runOwners(&input)
         case .archive: readArchive(&input)
-        case .phone: runPhone(&input)
+        #if !WITHOUT_PHONES
+            case .phone: runPhone(&input)
+        #endif
         case .tor: readTor(&input)
         case .control: SimulatedPeer.shared.serveControl(&input)
         case .http2: SimulatedPeer.shared.serveHTTP2(&input)
@@ -371,45 +375,6 @@ private func readTexts(_ input: inout FuzzInput) {
     if let address = OnionAddress(text) { precondition(OnionAddress("\(address)") == address) }
     _ = Endpoint(text)
 }
-
-/// What a phone gets from a desktop or a node: texts, or a stream of TNP.
-private func runPhone(_ input: inout FuzzInput) {
-    let isStream = input.byte() != 0
-    let bytes = input.all()
-    if isStream {
-        var exchange = HandleExchange(phone.call)
-        do {
-            for piece in stride(from: 0, to: bytes.count, by: 7).map({ bytes[$0..<min($0 + 7, bytes.count)] }) {
-                _ = try exchange.receive(Array(piece))
-            }
-        } catch {}
-        return
-    }
-    let text = String(decoding: bytes, as: UTF8.self)
-    if let pairing = try? PhonePairing(text) {
-        precondition((try? PhonePairing(pairing.text))?.text == pairing.text, "the pairing token is not readable")
-    }
-    for pairing in phone.pairings { _ = try? pairing.open(text) }
-    _ = try? phone.pairings[0].open(webPush: bytes)
-    _ = try? PhoneNotification(bytes)
-    _ = NodeHost(text)
-    if let challenge = try? HandleChallenge(bytes), challenge.effort < 100 {
-        _ = try? challenge.solve(for: phone.call, tries: 100)
-    }
-    for status in [200, 503] { _ = try? HandleAnswer.handle(status: status, body: bytes) }
-}
-
-private let phone: (pairings: [PhonePairing], call: HandleCall) = {
-    guard let handle = PhoneHandle(String(repeating: "ab", count: 32)),
-        let owner = HandleOwner(seed: [UInt8](repeating: 3, count: 32)),
-        let receiver = WebPushReceiver(
-            privateKey: [UInt8](repeating: 1, count: 32), secret: [UInt8](repeating: 2, count: 16)),
-        let pipe = try? PhonePairing("iOS|x|A4C595428CAA4C768F60AE7EBFF85852|token"), let node = NodeHost("n"),
-        let call = try? HandleCall(.forget(handle), sequence: 1, at: node, by: owner)
-    else { fatalError("the constants above are valid: a fuzz target has no input to blame yet") }
-    let web = PhonePairing(endpoint: "https://push.example/x", receiver: receiver, descriptor: "x")
-    return ([web, pipe], call)
-}()
 
 /// Push endpoints, which senders choose: what is accepted must say the same to everybody who reads it.
 private func readEndpoint(_ input: inout FuzzInput) {

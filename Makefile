@@ -77,7 +77,7 @@ help:
 	@echo "make fuzz-coverage  the lines that the fuzzers' kept inputs run"
 	@echo "make simulate-years  a node in virtual time and bad weather: SIMULATE_MINUTES=$(SIMULATE_MINUTES)"
 	@echo "make test-asan    tests under AddressSanitizer    make test-tsan  under ThreadSanitizer"
-	@echo "make test-quick-sanitized  the tests of test-quick under AddressSanitizer, those with threads under ThreadSanitizer"
+	@echo "make test-quick-sanitized  those of test-quick with C or memory by hand under AddressSanitizer, with threads under ThreadSanitizer"
 
 swift:
 	@command -v $(SWIFT) >/dev/null || { \
@@ -276,7 +276,8 @@ build-asan:
 build-tsan: .build-tsan/mutexes.so
 	TOCSIN_TESTS=threads $(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 
-# The suites of test-quick under AddressSanitizer, and those that have threads under ThreadSanitizer.
+# The suites of test-quick that handle memory by hand or call C under AddressSanitizer, those that start threads under
+# ThreadSanitizer: Package.swift says which. test-asan and test-tsan run all.
 test-quick-sanitized: build-sanitized
 	$(call install,$(ENGINE))
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.supp BUILD=.build-asan Tests/run quick

@@ -425,7 +425,7 @@ let package = Package(
             dependencies: [
                 "Settings",
                 "TestSupport", "AdminPort", "Admission", "Cluster", "Console", "Cryptography", "Diagnostics",
-                "EventLoop", "Ingress",
+                "EventLoop", "Handles", "Ingress",
                 "NodeConfiguration", "Providers", "Redis", "StandIns", "Store", "TNP", "Time", "TocsinClient",
                 "TocsinNode", "TocsinPhone",
                 "Confinement", "Tor", "World", "tocsin",

@@ -32,8 +32,6 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// When the timer fires; `nil` if it is stopped.
     private var firesAt: MonotonicTime?
     private var isPerforming = false
-    /// Keeps self alive while running: resources of the loop must be released on its thread.
-    private var retainedSelf: Dispatch?
 
     /// Retry-after while the node is busy or shutting down, in milliseconds.
     package static let busyRetry = DeliveryCore.busyRetry
@@ -71,7 +69,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         _ providers: [Route: any Provider], reportingTo receiver: any OutcomeReceiver,
         observedBy observer: any DispatchObserver, claimingBy claims: (any EnvelopeClaims)? = nil
     ) {
-        retainedSelf = self
+        loop.keep(self)
         self.receiver = receiver
         self.observer = observer
         self.claims = claims
@@ -142,7 +140,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         spool = nil
         timer = nil
         (receiver, observer, claims) = (nil, nil, nil)
-        retainedSelf = nil
+        loop.letGo(of: self)
     }
 
     // MARK: Accepting

@@ -51,6 +51,10 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
 
     /// The outcome for a handle that the node does not know.
     package static let unknown = Outcome(.gone, reason: .unknownHandle)
+    /// The outcome for a handle that the node does not know, but another node of its cluster may, which it cannot ask: GONE
+    /// would end a pairing that works.
+    package static let unknownHere = Outcome.retry(
+        .nodeBusy, after: 5000, text: "this node does not know this handle, and cannot ask the other nodes now")
 
     /// Whether the node drops the entry.
     /// - Parameters:

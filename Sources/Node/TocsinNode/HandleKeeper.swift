@@ -16,8 +16,9 @@ final class HandleKeeper: @unchecked Sendable {
     enum Found {
         /// What stands behind the handle, and whether the other nodes of the cluster could not be asked.
         case entry(HandleEntry, isAlone: Bool)
-        /// The node does not know the handle, or its owner has ended it.
-        case unknown
+        /// The node does not know the handle, or its owner has ended it; and whether the other nodes, which may know it,
+        /// could not be asked.
+        case unknown(isAlone: Bool)
         /// The store could not be read, or too many callers wait for it.
         case refused(Outcome)
     }
@@ -82,9 +83,7 @@ final class HandleKeeper: @unchecked Sendable {
         Task(executorPreference: loop) {
             let found: Found
             do {
-                found =
-                    try await self.entry(of: handle, limits, isInUse: isInUse, at: now).map { .entry($0, isAlone: $1) }
-                    ?? .unknown
+                found = try await self.lookUp(handle, limits, isInUse: isInUse, at: now)
             } catch {
                 found = .refused(self.failed(error))
             }
@@ -133,12 +132,17 @@ final class HandleKeeper: @unchecked Sendable {
         }
     }
 
-    private func entry(
-        of handle: Handle, _ limits: HandleStore.Limits, isInUse: Bool, at now: Int64
-    ) async throws -> (HandleEntry, isAlone: Bool)? {
+    private func lookUp(
+        _ handle: Handle, _ limits: HandleStore.Limits, isInUse: Bool, at now: Int64
+    ) async throws -> Found {
         let (newer, isAlone) = try await takeNewer(handle, limits)
-        if let newer { return newer.entry.isUsable(limits, isInUse: isInUse, at: now) ? (newer.entry, false) : nil }
-        return try await store.find(handle, limits, isInUse: isInUse, at: now).map { ($0, isAlone) }
+        if let newer, newer.entry.isUsable(limits, isInUse: isInUse, at: now) {
+            return .entry(newer.entry, isAlone: false)
+        }
+        if newer == nil, let own = try await store.find(handle, limits, isInUse: isInUse, at: now) {
+            return .entry(own, isAlone: isAlone)
+        }
+        return .unknown(isAlone: isAlone && !use.hasEnded(handle))
     }
 
     private func answer(
@@ -152,8 +156,12 @@ final class HandleKeeper: @unchecked Sendable {
         }
         let handle = store.handle(of: request, app: app)
         var answer = HandleStore.Answer(Self.full)
-        if try await takeNewer(handle, limits).newer?.isSaved ?? true {
+        let (newer, isAlone) = try await takeNewer(handle, limits)
+        if newer?.isSaved ?? true {
             answer = try await store.perform(request, app: app, limits, at: now)
+        }
+        if isAlone, answer.outcome == HandleEntry.unknown, !use.hasEnded(handle) {
+            return HandleStore.Answer(HandleEntry.unknownHere)
         }
         if answer.handle != nil {
             // The other nodes know it from now on.

@@ -4,6 +4,7 @@ import Cluster
 import Cryptography
 import EventLoop
 import Foundation
+import Handles
 import NodeConfiguration
 import StandIns
 import TNP
@@ -255,10 +256,16 @@ import Tor
         await engine.kill()
         try engine.eraseState()
         await waitForEngine(false, on: stages)
+        let envelope = try Sealer(PairingToken(phone.pairingToken(by: handle))).seal(Array("{}".utf8))
+        // It cannot ask the first node for it: GONE would end the pairing.
+        #expect(try await clients[1].submit(envelope, timeout: .seconds(60)) == HandleEntry.unknownHere)
+        let refused = await #expect(throws: TocsinClient.HandleRefused.self) {
+            try await clients[1].rotate(handle, to: phone.handleRegistration(), owner: owner)
+        }
+        #expect(refused?.outcome.kind == .retry)
         try await engine.start()
         await waitForEngine(true, on: stages)
         try await Task.sleep(for: .seconds(3))
-        let envelope = try Sealer(PairingToken(phone.pairingToken(by: handle))).seal(Array("{}".utf8))
         #expect(try await clients[1].submit(envelope, timeout: .seconds(60)).kind == .delivered)
         for client in clients { await client.close() }
         for stage in stages { await stage.end() }

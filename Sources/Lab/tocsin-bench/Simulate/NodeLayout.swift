@@ -65,10 +65,15 @@ enum NodeLayout: Equatable {
     /// The node that is off at times: one of the two that are another's upstream nodes, the preferred one.
     static let outage = 1
 
-    /// The node that a phone's app and desktops use first.
+    /// The node that a phone's desktops use first.
     func node(ofPhone phone: Int) -> Int {
         // Each fifth phone is rung by handle, and each fifth by a site: at different nodes.
         self == .chain ? (phone + phone / 5) % upstreams.count : 0
+    }
+
+    /// The node that the app of a phone asks for its handle first. In a cluster, desktops use another one for most phones.
+    func node(ofApp phone: Int) -> Int {
+        if case .cluster(let count) = self { phone / 5 % count } else { node(ofPhone: phone) }
     }
 
     /// The nodes that a sender may use in place of one another; the preferred one first.

@@ -35,8 +35,8 @@ final class SimulatedHandles: @unchecked Sendable {
     /// A client for each node, which prefers that node.
     private let clients: [TocsinClient]
     private var owners: [Int: Owner] = [:]
-    /// For each envelope, the owner of the handle, and the device tokens that the node must not use.
-    private var envelopes: [String: (owner: Int, forbidden: Set<[UInt8]>)] = [:]
+    /// For each envelope, the owner of the handle, the device tokens that the node must not use, and when it was made.
+    private var envelopes: [String: (owner: Int, forbidden: Set<[UInt8]>, made: MonotonicTime)] = [:]
     private(set) var rotations = 0
     /// Requests over HTTP that a node has accepted.
     private(set) var acceptedOverHTTP = 0
@@ -86,20 +86,21 @@ final class SimulatedHandles: @unchecked Sendable {
 
     /// A desktop has made an envelope for a phone.
     func made(_ name: String, for phone: Int) {
-        if let owner = owners[phone] { envelopes[name] = (phone, owner.olderTokens) }
+        if let owner = owners[phone] { envelopes[name] = (phone, owner.olderTokens, world.simulation.now) }
     }
 
     /// A phone has received an envelope.
     func received(_ name: String, at deviceToken: String) {
-        guard let (_, forbidden) = envelopes[name] else { return }
-        if forbidden.contains(Array(deviceToken.utf8)) {
+        guard let (_, forbidden, made) = envelopes[name], forbidden.contains(Array(deviceToken.utf8)) else { return }
+        // A node that decides alone uses what it knows (Docs/cluster.md), and tells the others some seconds afterwards.
+        if world.cluster?.mayRepeat(in: made + .seconds(-10)...world.simulation.now) != true {
             world.judge.violated("\(name) went to a device token that the owner had replaced before")
         }
     }
 
     /// A desktop has learnt an outcome.
     func told(_ outcome: Outcome, of name: String) {
-        guard let (phone, _) = envelopes[name] else { return }
+        guard let phone = envelopes[name]?.owner else { return }
         if outcome.kind == .delivered, owners[phone]?.rang == nil { owners[phone]?.rang = world.simulation.now }
         if outcome.reason == .unknownHandle { lost(phone, "a submission") }
     }
@@ -179,7 +180,7 @@ final class SimulatedHandles: @unchecked Sendable {
     /// Registers the phone, or puts its present device token behind its handle.
     /// - Returns: the handle.
     private func askByTNP(_ present: SimulatedPhone, _ owner: Owner) async throws -> Handle {
-        let client = clients[world.layout.node(ofPhone: present.number)]
+        let client = clients[world.layout.node(ofApp: present.number)]
         let registration = HandleRequest.Registration(
             magic: present.magic, deviceToken: present.deviceToken, senderKeys: [owner.senderKey.publicKey])
         guard let handle = owner.handle else {
@@ -191,7 +192,7 @@ final class SimulatedHandles: @unchecked Sendable {
 
     /// As ``askByTNP(_:_:)``, with the library for phones.
     private func askByHTTP(_ present: SimulatedPhone, _ owner: Owner) async throws -> Handle? {
-        let node = world.nodes[world.layout.node(ofPhone: present.number)]
+        let node = world.nodes[world.layout.node(ofApp: present.number)]
         guard let host = NodeHost(node.address.description), let key = HandleOwner(seed: owner.seed),
             let platform = PhonePairing.Platform(rawValue: present.magic.rawValue)
         else { preconditionFailure("the library for phones knows its platforms and onions") }

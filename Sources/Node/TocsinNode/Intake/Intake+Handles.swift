@@ -27,7 +27,9 @@ extension Intake {
             switch found {
             case .entry(let entry, let isAlone):
                 admit(submission, entry, isAlone, under: rules, from: connection, on: circuit)
-            case .unknown:
+            case .unknown(isAlone: true):
+                refusals.report(Refusal(HandleEntry.unknownHere), to: submission.request, on: connection)
+            case .unknown(isAlone: false):
                 // HTTP circuits are not charged: today's desktops ignore GONE.
                 let isCharged = connection.senderProtocol == .tnp
                 refusals.report(

@@ -170,8 +170,13 @@ class Session:
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether the node owes an answer on this connection."""
+        """Whether the node owes a RESULT on this connection."""
         return bool(self._sent)
+
+    @property
+    def is_owed_answer(self) -> bool:
+        """Whether the node owes an answer: WELCOME, what it says of the site key, or a RESULT."""
+        return self.is_in_flight or self.welcome is None or self._awaits_authentication
 
     def lacks_proof(self, entry: Entry) -> bool:
         """Whether the entry has not been sent because it lacks the proof that the node requires."""

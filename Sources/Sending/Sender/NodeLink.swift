@@ -435,7 +435,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         }
         if leaving != nil, !session.isInFlight {
             ended("")
-        } else if session.isInFlight || session.welcome == nil || leaving != nil {
+        } else if session.isOwedAnswer || leaving != nil {
             idleSince = nil
             if now - lastFrame >= Self.silenceLimit {
                 ended("the node stopped responding")

@@ -139,8 +139,11 @@ package struct SenderSession {
     /// Whether there is no submission without a final result.
     package var isEmpty: Bool { pending.isEmpty }
 
-    /// Whether the node owes an answer on this connection.
+    /// Whether the node owes a RESULT on this connection.
     package var isInFlight: Bool { !sent.isEmpty }
+
+    /// Whether the node owes an answer: WELCOME, what it says of the site key, or a RESULT.
+    package var isOwedAnswer: Bool { isInFlight || welcome == nil || awaitsAuthentication }
 
     // MARK: Submissions
 

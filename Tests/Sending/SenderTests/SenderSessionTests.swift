@@ -564,7 +564,10 @@ extension SenderSessionTests {
             #expect(authentication.key.elementsEqual(try key().publicKey))
             #expect(authentication.isValid(seed: makePuzzle(16).seed, onion: expected))
             #expect(try sender.flush().isEmpty)
+            // Nothing is in flight, but a node that stays silent now has to be noticed.
+            #expect(!sender.session.isInFlight && sender.session.isOwedAnswer)
             try sender.receive(authenticatedFrame(.accepted("desk")))
+            #expect(!sender.session.isOwedAnswer)
             #expect(try sender.flush() == numbers(1...20))
             #expect(sender.searches.isEmpty)
         }

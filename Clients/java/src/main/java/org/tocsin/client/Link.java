@@ -332,7 +332,7 @@ final class Link implements Connection.Handler {
             wake();
             return;
         }
-        boolean isOwed = session.isInFlight() || session.welcome().isEmpty() || leaving != null;
+        boolean isOwed = session.isOwedAnswer() || leaving != null;
         if (leaving != null && !session.isInFlight()) {
             ended("", false);
         } else if (isOwed) {

@@ -140,9 +140,14 @@ final class Session {
         return request != null && queue.contains(request);
     }
 
-    /** Whether the node owes an answer on this connection. */
+    /** Whether the node owes a RESULT on this connection. */
     boolean isInFlight() {
         return !sent.isEmpty();
+    }
+
+    /** Whether the node owes an answer: WELCOME, what it says of the site key, or a RESULT. */
+    boolean isOwedAnswer() {
+        return isInFlight() || welcome == null || awaitsAuthentication;
     }
 
     /** Whether the entry has not been sent because it lacks the proof that the node requires. */

@@ -372,7 +372,7 @@ class Link(asyncio.Protocol):
             return
         if self._leaving is not None and not self.session.is_in_flight:
             self.connection_lost(None)
-        elif self.session.is_owed_answer or self._leaving is not None:
+        elif self.session.welcome is None or self.session.is_owed_answer or self._leaving is not None:
             self._idle_since = None
             silence = now - self.last_frame
             if silence >= SILENCE_LIMIT and self._leaving is not None:

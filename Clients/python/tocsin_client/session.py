@@ -175,8 +175,8 @@ class Session:
 
     @property
     def is_owed_answer(self) -> bool:
-        """Whether the node owes an answer: WELCOME, what it says of the site key, or a RESULT."""
-        return self.is_in_flight or self.welcome is None or self._awaits_authentication
+        """Whether the node owes more than WELCOME: what it says of the site key, or a RESULT."""
+        return self.is_in_flight or self._awaits_authentication
 
     def lacks_proof(self, entry: Entry) -> bool:
         """Whether the entry has not been sent because it lacks the proof that the node requires."""

@@ -172,8 +172,12 @@ extension DeliveryCore {
             return false
         }
         guard roomToAdopt > 0, waitForReplayWindow(now.monotonic) == nil else { return false }
-        // Older than all envelopes that this node has accepted.
-        let pending = recovered(stored, .at(dates.expiry(ofRow: nil, stored, now: now.unix)), sequence: 0, now)
+        let expiry = dates.expiry(ofRow: nil, stored, now: now.unix)
+        // In the order in which the nodes have accepted it and others, which may have the same collapse id: its age by the
+        // clock of the node that has accepted it.
+        let age = UInt64(max(0, Int64(envelope.ttl) - (expiry - now.unix))) * 1_000_000_000
+        let accepted = MonotonicTime(nanoseconds: now.monotonic.nanoseconds - min(now.monotonic.nanoseconds, age))
+        let pending = recovered(stored, .at(expiry), sequence: Self.sequence(at: accepted), now)
         planStore(of: pending)
         claimAndBegin(pending, now)
         return true

@@ -42,9 +42,8 @@ struct DeliveryCore: ~Copyable {
     private(set) var inFlight = 0
     var window: ReplayWindow
     var devices: DeviceKnowledge
-    /// The sequence number of the last accepted envelope. It starts above every row id of a spool, so that envelopes of
-    /// an earlier process have lower numbers than those of this process.
-    private var sequence: UInt64 = 1 << 63
+    /// The sequence number of the last accepted envelope.
+    private var sequence: UInt64 = 0
     var paused = Heap<Pause>()
     private(set) var isDraining = false
     /// Whether each envelope must be claimed before its first attempt, because other nodes may have it.
@@ -175,6 +174,10 @@ struct DeliveryCore: ~Copyable {
         return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .refused(.rejected(.ttlRanOut)) : .new(route)
     }
 
+    /// The sequence number of an envelope accepted at this time, unless another was accepted at the same. It is above every
+    /// row id of a spool, so that envelopes of an earlier process have lower numbers than those of this process.
+    static func sequence(at time: MonotonicTime) -> UInt64 { 1 << 63 | time.nanoseconds }
+
     /// The hops of a pending envelope in memory; `nil` if there is none with this digest.
     func hops(ofPending digest: Digest256) -> UInt8? { envelopes[digest]?.custody.envelope?.hops }
 
@@ -239,7 +242,7 @@ struct DeliveryCore: ~Copyable {
             window.finished(envelope.digest, envelope.magic, ivKey, Self.busy, now: clock)
             return tell(reply, Self.busy, .noCapacity)
         }
-        sequence += 1
+        sequence = max(sequence + 1, Self.sequence(at: clock))
         let pending = PendingEnvelope(
             envelope, token: token, route: route, format: format, origin: origin,
             expiry: Expiry(ttl: envelope.ttl, takenAt: now.unix), acceptedAt: clock, sequence: sequence, ivKey: ivKey)

@@ -348,11 +348,13 @@ final class DeliveryCoreModel {
     func renewClaims(for time: Duration, isNew: Bool = false) { core.renewClaims(until: clock + time, isNew: isNew) }
 
     /// Gives the node a stored envelope of another node that has ended.
-    func adopt(_ draft: Draft) throws {
+    /// - Parameter age: how long ago that node has accepted it, in seconds.
+    func adopt(_ draft: Draft, age: Int64 = 0) throws {
         let envelope = try draft.envelope()
         drafts[envelope.digest] = draft
         _ = core.adopt(
-            SpooledEnvelope(app: draft.app, format: .pipe, envelope: envelope, expires: unix + Int64(draft.ttl)),
+            SpooledEnvelope(
+                app: draft.app, format: .pipe, envelope: envelope, expires: unix + Int64(draft.ttl) - age),
             at: now)
         perform()
     }

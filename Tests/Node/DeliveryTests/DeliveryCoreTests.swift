@@ -130,6 +130,24 @@ import Testing
         #expect(model.sent == [1])
     }
 
+    @Test(arguments: [(age: Int64(20), isReplaced: false), (age: 40, isReplaced: true)])
+    func `of another node's envelope and one with the same collapse id the newer counts`(age: Int64, isReplaced: Bool)
+        throws
+    {
+        let model = makeModel(usesClaims: true)
+        try model.openSpool()
+        model.renewClaims(for: .seconds(3600))
+        try model.submit(Draft(number: 1, collapseID: 1))
+        model.answerClaim()
+        model.answer(.delivered)
+        model.advance(.seconds(30))
+        try model.adopt(Draft(number: 2, collapseID: 1), age: age)
+        model.runSpool()
+        model.answerClaim()
+        model.runSpool()
+        #expect(model.sent == (isReplaced ? [] : [2]))
+    }
+
     @Test func `what a node has decided alone is claimed before it goes on`() throws {
         let model = makeModel(usesClaims: true)
         try model.openSpool()

@@ -175,8 +175,10 @@ extension DeliveryCore {
         let expiry = dates.expiry(ofRow: nil, stored, now: now.unix)
         // In the order in which the nodes have accepted it and others, which may have the same collapse id: its age by the
         // clock of the node that has accepted it.
-        let age = UInt64(max(0, Int64(envelope.ttl) - (expiry - now.unix))) * 1_000_000_000
-        let accepted = MonotonicTime(nanoseconds: now.monotonic.nanoseconds - min(now.monotonic.nanoseconds, age))
+        let age = UInt64(max(0, Int64(envelope.ttl) - (expiry - now.unix)))
+        let sinceEpoch = now.monotonic.nanoseconds
+        let accepted = MonotonicTime(
+            nanoseconds: sinceEpoch - min(age, sinceEpoch / 1_000_000_000) * 1_000_000_000)
         let pending = recovered(stored, .at(expiry), sequence: Self.sequence(at: accepted), now)
         planStore(of: pending)
         claimAndBegin(pending, now)

@@ -26,7 +26,7 @@ final class PendingEnvelope: @unchecked Sendable {
         let format: EnvelopeFormat
         let acceptedAt: MonotonicTime
         /// Position in the order of acceptance: envelopes of an earlier process have lower numbers than those of this
-        /// process.
+        /// process, and those of another node the number of their age.
         let sequence: UInt64
         /// The key of device token and iv, reserved in the replay window; `nil` if none is reserved.
         let ivKey: TableKey?

@@ -45,6 +45,12 @@ package struct HandleUse {
         }
     }
 
+    /// What whoever names a handle that the node does not know is told.
+    /// - Parameter isAlone: whether the other nodes of the cluster, which may know it, could not be asked.
+    package func outcome(ofUnknown handle: Handle, isAlone: Bool) -> Outcome {
+        isAlone && !hasEnded(handle) ? HandleEntry.unknownHere : HandleEntry.unknown
+    }
+
     /// Whether the owner of a handle has ended it.
     package func hasEnded(_ handle: Handle) -> Bool { ended.contains(handle) }
 }

@@ -16,9 +16,8 @@ final class HandleKeeper: @unchecked Sendable {
     enum Found {
         /// What stands behind the handle, and whether the other nodes of the cluster could not be asked.
         case entry(HandleEntry, isAlone: Bool)
-        /// The node does not know the handle, or its owner has ended it; and whether the other nodes, which may know it,
-        /// could not be asked.
-        case unknown(isAlone: Bool)
+        /// The node does not know the handle, or its owner has ended it: what the sender is told.
+        case unknown(Outcome)
         /// The store could not be read, or too many callers wait for it.
         case refused(Outcome)
     }
@@ -142,7 +141,7 @@ final class HandleKeeper: @unchecked Sendable {
         if newer == nil, let own = try await store.find(handle, limits, isInUse: isInUse, at: now) {
             return .entry(own, isAlone: isAlone)
         }
-        return .unknown(isAlone: isAlone && !use.hasEnded(handle))
+        return .unknown(use.outcome(ofUnknown: handle, isAlone: isAlone))
     }
 
     private func answer(
@@ -160,8 +159,8 @@ final class HandleKeeper: @unchecked Sendable {
         if newer?.isSaved ?? true {
             answer = try await store.perform(request, app: app, limits, at: now)
         }
-        if isAlone, answer.outcome == HandleEntry.unknown, !use.hasEnded(handle) {
-            return HandleStore.Answer(HandleEntry.unknownHere)
+        if answer.outcome == HandleEntry.unknown {
+            return HandleStore.Answer(use.outcome(ofUnknown: handle, isAlone: isAlone))
         }
         if answer.handle != nil {
             // The other nodes know it from now on.

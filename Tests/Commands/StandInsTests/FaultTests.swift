@@ -669,12 +669,12 @@ private actor FaultTestBed {
     private nonisolated let endpoints: SimulatedServices.Endpoints
     private nonisolated let context: TLSContext
     private nonisolated let key: SigningKey
-    private nonisolated let losses: Losses
+    private nonisolated let observed: Observed
     private var apple: ConnectionPool
     private let google: ConnectionPool
 
-    private final class Losses: Sendable {
-        let ids = Mutex<[String]>([])
+    private final class Observed: Sendable {
+        let lost = Mutex<[String]>([])
         let answered = Mutex<[String]>([])
     }
 
@@ -696,17 +696,17 @@ private actor FaultTestBed {
         let context = try TLSContext.client(
             authorities: TrustedAuthorities(and: try file("ca.pem")), identity: identity, applicationProtocol: "h2")
         let key = try SigningKey(pem: try file("apns.p8"), algorithm: .es256)
-        let losses = Losses()
-        await services.observeLostAnswers { notification in losses.ids.withLock { $0.append(notification.id) } }
-        await services.observeAnswers { notification in losses.answered.withLock { $0.append(notification.id) } }
+        let observed = Observed()
+        await services.observeLostAnswers { notification in observed.lost.withLock { $0.append(notification.id) } }
+        await services.observeAnswers { notification in observed.answered.withLock { $0.append(notification.id) } }
         let phone = Phone.new(.iOS, model: "iPhone")
         await services.register(phone)
-        return FaultTestBed(services, endpoints, context, key, phone, losses, on: loop)
+        return FaultTestBed(services, endpoints, context, key, phone, observed, on: loop)
     }
 
     private init(
         _ services: SimulatedServices, _ endpoints: SimulatedServices.Endpoints, _ context: TLSContext,
-        _ key: SigningKey, _ phone: Phone, _ losses: Losses, on loop: EventLoop
+        _ key: SigningKey, _ phone: Phone, _ observed: Observed, on loop: EventLoop
     ) {
         self.loop = loop
         self.services = services
@@ -714,16 +714,16 @@ private actor FaultTestBed {
         self.context = context
         self.key = key
         self.phone = phone
-        self.losses = losses
+        self.observed = observed
         apple = ConnectionPool(Destination(endpoints.production, tls: context), on: loop)
         google = ConnectionPool(Destination(endpoints.fcm, tls: context), on: loop)
     }
 
     /// The ids of notifications whose answers have been sent, in order.
-    nonisolated var answered: [String] { losses.answered.withLock { $0 } }
+    nonisolated var answered: [String] { observed.answered.withLock { $0 } }
 
     /// The ids of notifications whose answers were lost, in order.
-    nonisolated var lost: [String] { losses.ids.withLock { $0 } }
+    nonisolated var lost: [String] { observed.lost.withLock { $0 } }
 
     /// Sends a notification to the phone.
     func attempt(timeout: Duration = .seconds(10), authorization: String? = nil) async -> Answer {

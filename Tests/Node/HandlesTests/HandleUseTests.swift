@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import TNP
 import TestSupport
 import Testing
@@ -29,5 +30,20 @@ import Testing
         let owner = HandleBounds.Owner(token: 1, key: [7])
         for number in 1...20 { use.rang(try handle(number), confirming: owner) }
         #expect(use.unsaved.count == HandleBounds.maximumConfirmed)
+    }
+
+    @Test func `a handle that another node may know is not gone, unless its owner has ended it here`() throws {
+        var use = HandleUse(maximum: 10)
+        let owner = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 1, count: 32)))
+        #expect(use.outcome(ofUnknown: try handle(1), isAlone: false) == HandleEntry.unknown)
+        #expect(use.outcome(ofUnknown: try handle(1), isAlone: true) == HandleEntry.unknownHere)
+        let registration = HandleRequest.Registration(magic: .iOS, deviceToken: Array("a".utf8), senderKeys: [])
+        let request = HandleRequest(.forget(try handle(1)), sequence: 2, at: .none, by: owner)
+        let record = HandleEntry.Record(
+            app: "bisq", registration: registration, owner: owner.publicKey, sequence: 1, lastRequest: request.hash)
+        use.performed(
+            request,
+            HandleStore.Answer(outcome: .delivered(), handle: try handle(1), ended: record))
+        #expect(use.outcome(ofUnknown: try handle(1), isAlone: true) == HandleEntry.unknown)
     }
 }

@@ -27,14 +27,12 @@ extension Intake {
             switch found {
             case .entry(let entry, let isAlone):
                 admit(submission, entry, isAlone, under: rules, from: connection, on: circuit)
-            case .unknown(isAlone: true):
-                refusals.report(Refusal(HandleEntry.unknownHere), to: submission.request, on: connection)
-            case .unknown(isAlone: false):
+            case .unknown(let outcome):
                 // HTTP circuits are not charged: today's desktops ignore GONE.
-                let isCharged = connection.senderProtocol == .tnp
+                let isCharged = outcome.kind == .gone && connection.senderProtocol == .tnp
                 refusals.report(
                     Refusal(
-                        HandleEntry.unknown, goAway: isCharged ? shared.admission.charge(circuit, at: loop.now) : nil),
+                        outcome, goAway: isCharged ? shared.admission.charge(circuit, at: loop.now) : nil),
                     to: submission.request, on: connection)
             case .refused(let outcome): refusals.report(Refusal(outcome), to: submission.request, on: connection)
             }

@@ -458,7 +458,7 @@ if Context.environment["TOCSIN_DOCS"] != nil {
 }
 
 // `make test-quick-sanitized` builds and runs what a sanitizer can find something in. AddressSanitizer does not need the
-// modules whose Swift handles no memory by hand and calls no C, ThreadSanitizer not those whose code starts no thread, and
+// tests of Swift that handles no memory by hand and calls no C, ThreadSanitizer only those in which threads meet, and
 // neither needs phones, whose cryptography is a fifth of a build.
 let sanitized: [String: (leftOut: Set<String>, only: [String: [String]])] = [
     "memory": (
@@ -467,23 +467,45 @@ let sanitized: [String: (leftOut: Set<String>, only: [String: [String]])] = [
         ],
         only: [
             "AdmissionTests": ["AdmissionHarness.swift", "StandingStoreTests.swift", "TokenTableTests.swift"],
+            "ClusterTests": [
+                "EngineStateTests.swift", "EngineTests.swift", "HostileEngineTests.swift",
+                "SharedAdmissionTests.swift", "SharedHandleTests.swift",
+            ],
             "DeliveryTests": ["SpoolTests.swift"],
+            "TocsinClientTests": ["BisqNotificationTests.swift", "ClientPuzzleTests.swift", "FakeNode.swift"],
         ]
     ),
     "threads": (
         leftOut: [
-            "AdminPortTests", "ArchiveTests", "ConsoleTests", "CryptographyTests", "FuzzTests",
-            "NodeConfigurationTests", "PrometheusTests", "ProvidersTests", "QRCodeTests", "TNPTests", "TablesTests",
-            "TimeTests",
+            "AdminPortTests", "ArchiveTests", "ConfinementTests", "CryptographyTests",
+            "DiagnosticsTests", "FuzzTests", "NodeConfigurationTests", "PrometheusTests", "ProvidersTests",
+            "QRCodeTests", "TNPTests", "TablesTests", "TimeTests",
         ],
         only: [
             "AdmissionTests": ["AdmissionHarness.swift", "StandingStoreTests.swift"],
+            "ClusterTests": ["EngineTests.swift", "SharedAdmissionTests.swift", "SharedHandleTests.swift"],
             "DeliveryTests": ["SpoolTests.swift"],
+            "EventLoopTests": [
+                "HTTPConnectTests.swift", "HandshakeThreadsTests.swift", "NameLookupsTests.swift",
+                "StreamTests.swift",
+            ],
+            "HTTP1Tests": ["Client.swift", "HTTPConnectionTests.swift"],
+            "HTTP2Tests": ["ConnectionWatchTests.swift", "FrameBudgetTests.swift", "HTTP2Tests.swift"],
+            "HandlesTests": ["HandleStoreTests.swift"],
+            "IngressTests": ["IngressConnectionTests.swift"],
+            "KeyHolderTests": ["HeldKeysTests.swift", "HolderRecoveryTests.swift", "LocalSocketTests.swift"],
+            "RedisTests": ["RedisConnectionTests.swift"],
+            "SenderTests": ["PuzzleSolverTests.swift"],
+            "StandInsTests": ["FaultTests.swift"],
+            "TocsinClientTests": ["ClientPuzzleTests.swift", "FakeNode.swift"],
+            "TorTests": ["TemporaryDirectory.swift", "TorSupervisionTests.swift"],
         ]
     ),
 ]
 if let chosen = Context.environment["TOCSIN_TESTS"].flatMap({ sanitized[$0] }) {
-    let leftOut = chosen.leftOut.union(["SystemTests", "TocsinPhone", "TocsinPhoneTests", "tocsin-bench"])
+    let leftOut = chosen.leftOut.union([
+        "ConsoleTests", "SystemTests", "TocsinPhone", "TocsinPhoneTests", "tocsin", "tocsin-bench", "tocsinTests",
+    ])
     package.targets.removeAll { leftOut.contains($0.name) }
     package.products.removeAll { leftOut.contains($0.name) }
     for target in package.targets {

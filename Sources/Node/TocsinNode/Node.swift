@@ -81,6 +81,9 @@ package actor Node {
     /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).
     package var tables: [(name: String, entries: Int, bound: Int)] { parts?.tables ?? [] }
 
+    /// The proof of work that senders must pay at present, and that for new device tokens; `nil` while the node does not run.
+    package var efforts: (all: UInt32, unproven: UInt32)? { parts?.efforts }
+
     /// The state that the admin port shows; `nil` while the node does not run.
     var snapshot: NodeSnapshot? { parts?.snapshot() }
 

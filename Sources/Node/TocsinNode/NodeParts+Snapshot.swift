@@ -58,7 +58,7 @@ extension NodeParts: AdminServer.Source {
         snapshot.inFlight = statistics.inFlight
         snapshot.spool = statistics.stored
         snapshot.handles = handles?.count
-        snapshot.effort = intakeState.admission.efforts
+        snapshot.effort = efforts
         snapshot.starts = history.starts
         snapshot.day = metrics.history.day(at: snapshot.now)
         snapshot.refusals = metrics.recentRefusals
@@ -72,6 +72,8 @@ extension NodeParts: AdminServer.Source {
         snapshot.alarms = alarms.alarms
         return snapshot
     }
+
+    var efforts: (all: UInt32, unproven: UInt32) { intakeState.admission.efforts }
 
     var tables: [(name: String, entries: Int, bound: Int)] { intakeState.admission.tables + dispatch.tables }
 

@@ -85,7 +85,8 @@ enum AttackAction: CustomStringConvertible {
     /// Sends the last submission on this connection again.
     case resend(Int)
     case register(Int, Target, owner: Int, count: Int)
-    /// Sends a REGISTER that an honest owner has signed, whose bytes the attacker has seen.
+    /// Sends a REGISTER that an honest owner has signed, whose bytes the attacker has seen, from a new circuit each
+    /// ``replaysOfCircuit``.
     case replayRegister(Int, count: Int)
     case rotate(Int, Target)
     case forget(Int)
@@ -111,14 +112,17 @@ enum AttackAction: CustomStringConvertible {
     /// whoever pays more may use it up (Docs/admission.md).
     static let maximumCost = 200
 
-    /// The action's share of ``maximumCost``: requests, but ten replays of a REGISTER cost as much as one.
+    /// Replays of a REGISTER from one circuit, of which a circuit's abuse account allows 20.
+    static let replaysOfCircuit = 10
+
+    /// The action's share of ``maximumCost``: requests, but the replays of a REGISTER from one circuit cost as much as one.
     var cost: Int {
         switch self {
         case .submit(_, _, _, _, let count), .register(_, _, _, let count), .http(_, _, let count),
             .askSite(_, let count):
             count
         // What was sent before costs no work.
-        case .replayRegister(_, let count): max(1, count / 10)
+        case .replayRegister(_, let count): max(1, count / Self.replaysOfCircuit)
         case .connect, .disconnect, .resend, .rotate, .forget, .claimSite, .garbage, .nonsense, .answer, .wait: 1
         }
     }

@@ -10,6 +10,7 @@ import StandIns
 import TNP
 import Time
 import TocsinClient
+import TocsinNode
 import World
 
 struct BenchSimulateAttack: AsyncParsableCommand {
@@ -148,6 +149,18 @@ final class AttackSimulation: @unchecked Sendable {
         }
     }
 
+    /// Checks that a program which costs less than the budget for unproven device tokens does not use that up: new phones
+    /// would have to pay.
+    private func checkEfforts(after cost: Int) {
+        guard let running = world.nodes[0].running else { return }
+        world.simulation.run(as: running.process) {
+            _ = Task(executorPreference: running.loop) { [self] in
+                guard let efforts = await running.node.efforts, efforts.unproven > 0 else { return }
+                harmed("at a cost of \(cost), new phones need proofs of work of effort \(efforts.unproven)")
+            }
+        }
+    }
+
     private func harmed(_ how: String) { firstHarm = firstHarm ?? how }
 
     /// Runs until an honest user is harmed, or everything is over.
@@ -181,6 +194,7 @@ final class AttackSimulation: @unchecked Sendable {
             for action in program where harm == nil {
                 begun += 1
                 await attacker.perform(action)
+                checkEfforts(after: attacker.cost)
             }
             attacker.stop()
         }

@@ -40,6 +40,9 @@ final class SimulatedAttacker: @unchecked Sendable {
     static let namePrefix = "a"
     /// The first of the attacker's circuits.
     private static let firstCircuit: UInt32 = 0xA000
+    /// The circuits that are used at present: the first half by two connections each, and all over HTTP.
+    private var circuits = (0..<UInt32(AttackAction.connections)).map { firstCircuit + $0 }
+    private var lastCircuit = firstCircuit + UInt32(AttackAction.connections - 1)
 
     init(_ world: SimulatedWorld, knowing knowledge: Knowledge) {
         self.world = world
@@ -84,11 +87,12 @@ final class SimulatedAttacker: @unchecked Sendable {
                 await loop.sleep(for: .milliseconds(100))
             }
         case .replayRegister(let slot, let count):
-            guard let connection = await connection(slot), var request = knowledge.register else { return }
-            for _ in 0..<count {
+            guard var request = knowledge.register else { return }
+            for number in 0..<count {
+                if number % AttackAction.replaysOfCircuit == 0 { leaveCircuit(slot / 2) }
                 request.request = nextRequest()
-                connection.send(request)
-                await loop.sleep(for: .milliseconds(100))
+                await connection(slot)?.send(request)
+                await loop.sleep(for: .milliseconds(10))
             }
         case .rotate(let slot, let target):
             guard let connection = await connection(slot), let handle = handle ?? knowledge.handle,
@@ -195,7 +199,14 @@ final class SimulatedAttacker: @unchecked Sendable {
 
     // MARK: Connections
 
-    private func line(_ circuit: Int) -> [UInt8] { TorCircuit(number: Self.firstCircuit + UInt32(circuit)).proxyLine }
+    private func line(_ place: Int) -> [UInt8] { TorCircuit(number: circuits[place]).proxyLine }
+
+    /// Closes the connections of a circuit; the next ones have another circuit.
+    private func leaveCircuit(_ place: Int) {
+        for slot in [2 * place, 2 * place + 1] { connections.removeValue(forKey: slot)?.stream.close() }
+        lastCircuit += 1
+        circuits[place] = lastCircuit
+    }
 
     private func connection(_ slot: Int) async -> AttackerConnection? {
         if let open = connections[slot], !open.hasEnded { return open }

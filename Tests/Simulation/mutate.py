@@ -244,6 +244,12 @@ MUTATIONS = [
         "            let bytes = note(answer, of: holder)\n            results",
         "            guard let bytes = note(answer, of: holder) else { return }\n            results",
     ),
+    (
+        "the supervisor counts key holders that have ended",
+        "Sources/Node/KeyHolder/SupervisorState.swift",
+        "guard let child = children.removeValue(forKey: process)",
+        "guard let child = children[process]",
+    ),
 ]
 
 # Bugs by which a stranger harms others; the first six are those of earlier versions (Docs/simulation.md).

@@ -3,7 +3,7 @@
 import Confinement
 
 /// What the node asks of its supervisor. The node passes a file descriptor with each command (`SCM_RIGHTS`).
-enum SupervisorCommand: Equatable {
+package enum SupervisorCommand: Equatable {
     /// Start a key holder that serves this connection.
     case startHolder
     /// Read refused system calls from this descriptor, and log them.

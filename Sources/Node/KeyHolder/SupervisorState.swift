@@ -7,14 +7,14 @@ import Time
 
 /// Decides which processes a supervisor starts and ends, and what it reports: takes events and the time, returns actions.
 /// No I/O and no clock. Processes are identified by their ids.
-struct SupervisorState {
+package struct SupervisorState {
     /// A process that the supervisor starts.
-    enum Kind: Equatable {
+    package enum Kind: Equatable {
         case holder, resolver
     }
 
     /// What to do.
-    enum Action: Equatable {
+    package enum Action: Equatable {
         /// Start a process that serves the file descriptor which came with the command; then call ``started(_:_:)``.
         case start(Kind)
         /// Kill this process.
@@ -25,6 +25,8 @@ struct SupervisorState {
         case log(RefusedCall)
         case report(Supervisor.Report)
     }
+
+    package init() {}
 
     private struct Child {
         let kind: Kind
@@ -50,7 +52,7 @@ struct SupervisorState {
     private var resolverStarts = UseLimit(burst: burst, perSecond: perSecond)
 
     /// The node has sent a command.
-    mutating func received(_ command: SupervisorCommand, now: MonotonicTime) -> [Action] {
+    package mutating func received(_ command: SupervisorCommand, now: MonotonicTime) -> [Action] {
         switch command {
         case .startHolder:
             guard children.values.count(where: { $0.kind == .holder }) < Self.maximumHolders,
@@ -70,13 +72,13 @@ struct SupervisorState {
     }
 
     /// A process runs.
-    mutating func started(_ kind: Kind, _ process: pid_t) { children[process] = Child(kind: kind) }
+    package mutating func started(_ kind: Kind, _ process: pid_t) { children[process] = Child(kind: kind) }
 
     /// A process has ended.
     /// - Parameters:
     ///   - text: how.
     ///   - isRegular: whether with status 0.
-    mutating func ended(_ process: pid_t, _ text: String, isRegular: Bool) -> [Action] {
+    package mutating func ended(_ process: pid_t, _ text: String, isRegular: Bool) -> [Action] {
         guard let child = children.removeValue(forKey: process) else { return [] }
         switch child.kind {
         case .holder: return [.report(.holderEnded(text))]

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import EventLoop
+import Glibc
 import KeyHolder
 import Providers
 import Time
 import World
 
-/// Stands in for the supervisor of a simulated node: starts its key holders, and keeps what they have issued.
+/// The supervisor of a simulated node: the real one decides, and this starts its key holders and keeps what they have
+/// issued.
 final class SimulatedHolders: HolderSource, @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
@@ -16,14 +18,15 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
     private let name: String
     private let configuration: String
     private var random: SimulatedRandomNumbers
-    private var starts = 0
+    private var state = SupervisorState()
+    private var starts: pid_t = 0
     private var all: [Weak] = []
     /// Those that the node uses, or may use.
     var holders: [SimulatedHolder] { all.compactMap(\.holder).filter { !$0.hasEnded } }
 
     private struct Weak { weak var holder: SimulatedHolder? }
     /// The memory that outlives a key holder.
-    fileprivate var issued = IssuedTokens()
+    fileprivate var issued: [UInt8] = IssuedTokens().json
     /// Whether the supervisor has ended.
     var hasEnded = false
 
@@ -38,23 +41,42 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
         random = simulation.random("\(name)'s key holders")
     }
 
-    func startBlocking() throws(HolderProblem) -> any RunningHolder { makeHolder() }
+    func startBlocking() throws(HolderProblem) -> any RunningHolder {
+        guard let holder = startHolder() else { throw .hasEnded }
+        return holder
+    }
 
     func start(
         on loop: EventLoop, _ result: @escaping @Sendable (Result<any RunningHolder, HolderProblem>) -> Void
     ) {
         guard !hasEnded else { return result(.failure(.hasEnded)) }
-        let holder = makeHolder()
+        let holder = startHolder()
         simulation.schedule(after: random.duration(in: Self.startTime), in: node) {
-            _ = Task(executorPreference: loop) { result(holder.hasEnded ? .failure(.hasEnded) : .success(holder)) }
+            _ = Task(executorPreference: loop) {
+                // The connection of one that was not started is closed.
+                result(holder.flatMap { $0.hasEnded ? nil : .success($0) } ?? .failure(.hasEnded))
+            }
         }
+    }
+
+    /// Starts a key holder, unless the supervisor refuses.
+    private func startHolder() -> SimulatedHolder? {
+        guard state.received(.startHolder, now: .now) == [.start(.holder)] else { return nil }
+        let holder = makeHolder()
+        state.started(.holder, holder.id)
+        return holder
+    }
+
+    /// The supervisor notices that a key holder has ended.
+    fileprivate func ended(_ holder: pid_t) {
+        if !hasEnded { _ = state.ended(holder, "by signal 9", isRegular: false) }
     }
 
     private func makeHolder() -> SimulatedHolder {
         starts += 1
         let process = simulation.process("\(name)'s key holder \(starts)", on: node.machine)
         process.clockSkew = node.clockSkew
-        let holder = SimulatedHolder(process, of: node, configuration, self, simulation)
+        let holder = SimulatedHolder(starts, process, of: node, configuration, self, simulation)
         all.removeAll { $0.holder?.hasEnded ?? true }
         all.append(Weak(holder: holder))
         return holder
@@ -92,6 +114,8 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     /// When a key holder ends.
     enum End { case now, beforeAnswer, afterAnswer }
 
+    /// The process id.
+    let id: pid_t
     let process: SimulatedProcess
     let report: HolderReport
     private let node: SimulatedProcess
@@ -108,13 +132,23 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     private static let answerTimeout = Duration.seconds(1)
 
     fileprivate init(
-        _ process: SimulatedProcess, of node: SimulatedProcess, _ configuration: String, _ memory: SimulatedHolders,
-        _ simulation: Simulation
+        _ id: pid_t, _ process: SimulatedProcess, of node: SimulatedProcess, _ configuration: String,
+        _ memory: SimulatedHolders, _ simulation: Simulation
     ) {
+        self.id = id
         (self.process, self.node, self.memory, self.simulation) = (process, node, memory, simulation)
-        var keys = HeldKeys(issued: memory.issued)
-        report = keys.load(configuration)
+        var keys = HeldKeys(issued: Self.decoded(memory.issued))
+        report = Self.decoded(keys.load(configuration).json)
         self.keys = keys
+    }
+
+    /// The connection to the node is closed, by either side.
+    deinit { memory.ended(id) }
+
+    /// What one process has written and another one reads.
+    private static func decoded<Message: Decodable>(_ json: [UInt8]) -> Message {
+        guard let message = Message(ifJSON: json) else { preconditionFailure("a process reads what another wrote") }
+        return message
     }
 
     private(set) var hasEnded = false
@@ -123,6 +157,7 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     func kill(_ end: End = .now) {
         guard end == .now else { return self.end = end }
         simulation.kill(process)
+        memory.ended(id)
         failAll(.hasEnded)
     }
 
@@ -175,8 +210,9 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     }
 
     private func answer(to request: HolderRequest) -> [UInt8] {
-        keys.issued.merge(memory.issued)
-        defer { memory.issued.merge(keys.issued) }
+        let request: HolderRequest = Self.decoded(request.json)
+        keys.issued.merge(Self.decoded(memory.issued))
+        defer { memory.issued = keys.issued.json }
         return keys.answer(request, at: ClockReading(monotonic: .now, unix: UnixTime.now)).bytes ?? []
     }
 

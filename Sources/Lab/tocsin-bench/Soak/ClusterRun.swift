@@ -38,6 +38,8 @@ struct ClusterResult {
     /// The device tokens that Apple and Google did not know, with the first deliveries to each phone, and how many the
     /// limits allow.
     var unproven: (count: Int, maximum: Int)?
+    /// How often Apple and Google said that they do not know a device token.
+    var refusals = 0
     var sums = Tally.Sums()
     /// The seconds at which some envelopes were first and last delivered that were repeated without need.
     var unexplained: [ClosedRange<Double>] = []
@@ -65,6 +67,7 @@ struct ClusterResult {
         if let flooded { rows.append(("deliveries to a flooded phone", "\(flooded.count), limit \(flooded.maximum)")) }
         if let unproven {
             rows.append(("unproven device tokens forwarded", "\(unproven.count), limit \(unproven.maximum)"))
+            rows.append(("refusals by Apple and Google", "\(refusals)"))
         }
         rows.append(("time", "\(Terminal.number(seconds, digits: 1)) s"))
         return rows.map { Terminal.padded($0.0, 38) + $0.1 }.joined(separator: "\n")
@@ -161,10 +164,10 @@ actor ClusterRun {
     ) async throws -> ClusterResult {
         let start = MonotonicTime.now
         // A token that is refused once more counts once: a node asks again about an envelope whose answer was lost.
-        let refused = Mutex<Set<String>>([])
+        let refused = Mutex<[String: Int]>([:])
         // These answers are about device tokens.
         await bed.services.observeRefusals { status, deviceToken in
-            if [400, 404, 410].contains(status) { refused.withLock { _ = $0.insert(deviceToken) } }
+            if [400, 404, 410].contains(status) { refused.withLock { $0[deviceToken, default: 0] += 1 } }
         }
         let senders = Task {
             await withTaskGroup { group in
@@ -215,7 +218,9 @@ actor ClusterRun {
         if namespaces != nil {
             let phones = bed.tokens.values.reduce(1) { $0 + $1.count }
             result.flooded = (bed.tally.deliveriesToWatched, device.maximum(in: time))
-            result.unproven = (phones + refused.withLock { $0.count }, unproven.maximum(in: time))
+            let times = refused.withLock { Array($0.values) }
+            result.unproven = (phones + times.count, unproven.maximum(in: time))
+            result.refusals = times.reduce(0, +)
         }
         return result
     }

@@ -151,6 +151,9 @@ final class SimulatedCluster: @unchecked Sendable {
     /// Whether an envelope may have been delivered twice: a node decided alone at this time, or nobody could know its fate.
     func mayRepeat(in time: ClosedRange<MonotonicTime>) -> Bool { alone.overlap(time) || unsure.overlap(time) }
 
+    /// Whether a node decided alone at this time.
+    func decidedAlone(in time: ClosedRange<MonotonicTime>) -> Bool { alone.overlap(time) }
+
     /// The most device tokens without proof that all nodes together may forward from the start on.
     /// - Parameter start: when the first node began.
     func maximumUnproven(since start: MonotonicTime) -> Int {

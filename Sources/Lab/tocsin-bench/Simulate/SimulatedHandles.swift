@@ -93,7 +93,7 @@ final class SimulatedHandles: @unchecked Sendable {
     func received(_ name: String, at deviceToken: String) {
         guard let (_, forbidden, made) = envelopes[name], forbidden.contains(Array(deviceToken.utf8)) else { return }
         // A node that decides alone uses what it knows (Docs/cluster.md), and tells the others some seconds afterwards.
-        if world.cluster?.mayRepeat(in: made + .seconds(-10)...world.simulation.now) != true {
+        if world.cluster?.decidedAlone(in: made + .seconds(-10)...world.simulation.now) != true {
             world.judge.violated("\(name) went to a device token that the owner had replaced before")
         }
     }

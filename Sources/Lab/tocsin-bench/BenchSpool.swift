@@ -34,7 +34,7 @@ struct BenchSpool: AsyncParsableCommand {
         try FileManager.default.createDirectory(
             atPath: place, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         defer { try? FileManager.default.removeItem(atPath: place) }
-        let spool = try Spool(at: "\(place)/spool.sqlite", keyFile: "\(place)/spool.key", maxBytes: 1 << 32)
+        let spool = try Spool(at: "\(place)/spool.sqlite", keyFile: "\(place)/spool.key", maximumBytes: 1 << 32)
         let bench = SpoolLoad(spool)
         let (stored, finished) = await bench.run(envelopes: envelopes, inFlight: inFlight)
         await spool.close()

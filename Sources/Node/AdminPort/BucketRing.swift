@@ -52,7 +52,7 @@ package struct BucketRing: Sendable {
 
     /// Adds the rows that can be buckets; others are ignored.
     package mutating func restore(_ rows: [[Int64]]) {
-        for row in rows.prefix(slots.count) where row.count == 5 && row.allSatisfy((0...Self.largest).contains) {
+        for row in rows.prefix(slots.count) where row.count == 5 && row.allSatisfy((0...Self.maximumValue).contains) {
             let counts = row.map(Int.init)
             add(
                 NodeSnapshot.Bucket(
@@ -62,7 +62,7 @@ package struct BucketRing: Sendable {
     }
 
     /// No count of an interval, and no time, is larger.
-    private static let largest: Int64 = 1 << 40
+    private static let maximumValue: Int64 = 1 << 40
 }
 
 extension NodeSnapshot.Bucket {

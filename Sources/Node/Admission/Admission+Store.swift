@@ -81,7 +81,7 @@ extension Admission {
     }
 
     /// The maximum size of the table of device tokens, in bytes.
-    package static func maximumBytes(deviceTokens: Int) -> Int { TokenTable.mostBytes(capacity: deviceTokens) }
+    package static func maximumBytes(deviceTokens: Int) -> Int { TokenTable.maximumBytes(capacity: deviceTokens) }
 
     /// The maximum size of the table of circuits, in bytes.
     package static func maximumBytes(circuits: Int) -> Int { Circuits.maximumBytes(capacity: circuits) }

@@ -482,6 +482,6 @@ package struct Admission: ~Copyable {
 extension EffortControl.Settings {
     /// The settings for unproven device tokens: they require work only under pressure, or never in mode `off`.
     var forUnproven: EffortControl.Settings {
-        EffortControl.Settings(mode: mode == .off ? .off : .adaptive, least: minimum, most: maximum)
+        EffortControl.Settings(mode: mode == .off ? .off : .adaptive, minimum: minimum, maximum: maximum)
     }
 }

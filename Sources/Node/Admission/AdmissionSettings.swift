@@ -97,14 +97,14 @@ package struct AdmissionSettings: Sendable, Equatable {
         let efforts = 1...Int(UInt32.max)
         let mode = proofs.choice(
             "mode", default: puzzle.mode, "`adaptive`: proof of work is required only under load")
-        let least = proofs.integer(
+        let minimum = proofs.integer(
             "effort", in: efforts, default: Int(puzzle.minimum),
             "Minimum effort, in hashes; a smaller proof is ignored. The default takes a desktop about 7 ms")
-        let most = proofs.integer(
-            "max_effort", in: efforts, default: max(least, Int(puzzle.maximum)),
+        let maximum = proofs.integer(
+            "max_effort", in: efforts, default: max(minimum, Int(puzzle.maximum)),
             "Maximum effort, in hashes; at least `effort`. The default takes a desktop about 7 s")
-        if least > most { proofs.note("max_effort", "must not be less than puzzle.effort") }
-        puzzle = EffortControl.Settings(mode: mode, least: UInt32(least), most: UInt32(max(least, most)))
+        if minimum > maximum { proofs.note("max_effort", "must not be less than puzzle.effort") }
+        puzzle = EffortControl.Settings(mode: mode, minimum: UInt32(minimum), maximum: UInt32(max(minimum, maximum)))
 
         let table = root.table("senders", "Sender keys, which sign submissions and bind device tokens.")
         senders = table.choice(

@@ -34,7 +34,7 @@ package struct Breaker: Sendable {
     private static let weight = 0.125
     private static let threshold = 0.65
     /// How long the breaker stays open after failures: the first time, and the maximum.
-    private static let strained = (first: Duration.seconds(2), longest: Duration.seconds(60))
+    private static let strained = (first: Duration.seconds(2), maximum: Duration.seconds(60))
     /// The maximum time that the breaker stays open after an answer that only the operator or time can change.
     private static let maximumBlocked = Duration.seconds(600)
     /// The longest retry-after that the breaker honours.
@@ -94,7 +94,7 @@ package struct Breaker: Sendable {
             failures += (1 - failures) * Self.weight
             if wasProbe || (state == .closed && failures > Self.threshold) {
                 open(
-                    for: max(Self.strained.first, .seconds(retryAfter ?? 0)), atMost: Self.strained.longest,
+                    for: max(Self.strained.first, .seconds(retryAfter ?? 0)), atMost: Self.strained.maximum,
                     disposition, now: now, random: random())
             }
         case .trip:

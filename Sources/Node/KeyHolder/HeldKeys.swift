@@ -22,12 +22,12 @@ package struct HeldKeys {
     /// - Parameter file: the configuration file.
     package mutating func load(_ file: String) -> HolderReport {
         var report = HolderReport(copies: FileCopies(), credentials: [])
-        report.copies.add(file, atMost: ConfiguredFile.largest)
+        report.copies.add(file, atMost: ConfiguredFile.maximumBytes)
         // The node reports what is wrong with the configuration.
         guard let configuration = try? Configuration(file: file, copies: report.copies) else { return report }
         let state = configuration.canonicalState
         for other in configuration.otherFiles {
-            report.copies.add(other, atMost: ConfiguredFile.largest, notBeneath: state)
+            report.copies.add(other, atMost: ConfiguredFile.maximumBytes, notBeneath: state)
         }
         for reference in configuration.credentials {
             do {

@@ -80,7 +80,7 @@ final class HolderConnection: RunningHolder {
     private func answer(to request: HolderRequest) -> Result<[UInt8], HolderProblem> {
         let answer = Result { () throws(LocalSocket.Failure) in
             try socket.sendFrame(request.json, within: answerTimeout)
-            return try socket.receiveFrame(atMost: HolderRequest.largest, within: answerTimeout)
+            return try socket.receiveFrame(atMost: HolderRequest.maximumBytes, within: answerTimeout)
         }
         if case .failure = answer { socket.shutDown() }
         return answer.mapError { HolderProblem($0) }

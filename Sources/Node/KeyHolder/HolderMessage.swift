@@ -38,8 +38,8 @@ package struct HolderRequest: Codable, Sendable {
     var question: Base64Bytes
 
     /// The largest request in bytes, and the largest answer to one.
-    static let largest = 16_384
-    /// The largest report in bytes: copies of a few files, of up to `ConfiguredFile.largest` each.
+    static let maximumBytes = 16_384
+    /// The largest report in bytes: copies of a few files, of up to `ConfiguredFile.maximumBytes` each.
     static let maximumReport = 64 << 20
 }
 

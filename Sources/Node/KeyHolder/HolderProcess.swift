@@ -46,7 +46,7 @@ package enum HolderProcess {
         do {
             try socket.sendFrame(report.json, within: sendTimeout)
             while true {
-                let frame = try socket.receiveFrame(atMost: HolderRequest.largest, within: nil)
+                let frame = try socket.receiveFrame(atMost: HolderRequest.maximumBytes, within: nil)
                 let request = try HolderRequest(json: frame)
                 // Several key holders may run, and together they issue no more than one.
                 guard lockMemory(true) else { throw LocalSocket.Failure.timedOut }

@@ -74,7 +74,7 @@ package final class NodeResolver: NameService {
     private func receive(from socket: LocalSocket) {
         do throws(LocalSocket.Failure) {
             for _ in 0..<Self.maximumAnswers {
-                guard let (bytes, passed) = try socket.receive(atMost: ResolverAnswer.largest + 1) else { return }
+                guard let (bytes, passed) = try socket.receive(atMost: ResolverAnswer.maximumBytes + 1) else { return }
                 if let passed { _ = LocalSocket(owning: passed) }
                 guard passed == nil, let message = ResolverAnswer(decoding: bytes) else {
                     throw LocalSocket.Failure.malformed

@@ -8,7 +8,7 @@ struct ResolverRequest: Equatable {
     var host: String
 
     /// The largest request in bytes.
-    static let largest = 8 + NameAnswer.maximumNameLength
+    static let maximumBytes = 8 + NameAnswer.maximumNameLength
 
     var encoded: [UInt8] { number.bytes + Array(host.utf8) }
 
@@ -16,7 +16,7 @@ struct ResolverRequest: Equatable {
 
     /// - Returns: `nil` if it is none.
     init?(decoding bytes: [UInt8]) {
-        guard bytes.count > 8, bytes.count <= Self.largest, !bytes[8...].contains(0),
+        guard bytes.count > 8, bytes.count <= Self.maximumBytes, !bytes[8...].contains(0),
             let host = String(validating: bytes[8...], as: UTF8.self)
         else { return nil }
         number = UInt64(bytes: bytes[..<8])
@@ -30,7 +30,7 @@ struct ResolverAnswer: Equatable {
     var answer: NameAnswer
 
     /// The largest answer in bytes.
-    static let largest = 9 + NameAnswer.maximumAddresses * (1 + 16 + 4)
+    static let maximumBytes = 9 + NameAnswer.maximumAddresses * (1 + 16 + 4)
     private static let maximumReasonLength = 256
 
     /// The byte before an address, or before the text of a failure.
@@ -59,7 +59,7 @@ struct ResolverAnswer: Equatable {
 
     /// - Returns: `nil` if it is none.
     init?(decoding bytes: [UInt8]) {
-        guard bytes.count > 8, bytes.count <= Self.largest else { return nil }
+        guard bytes.count > 8, bytes.count <= Self.maximumBytes else { return nil }
         number = UInt64(bytes: bytes[..<8])
         var rest = bytes[8...]
         var addresses: [HostAddress] = []

@@ -27,7 +27,8 @@ package enum ResolverProcess {
         do {
             while true {
                 guard
-                    let (bytes, passed) = try socket.receive(atMost: ResolverRequest.largest + 1, within: .seconds(60))
+                    let (bytes, passed) = try socket.receive(
+                        atMost: ResolverRequest.maximumBytes + 1, within: .seconds(60))
                 else { continue }
                 if let passed { close(passed) }
                 guard let request = ResolverRequest(decoding: bytes) else { continue }

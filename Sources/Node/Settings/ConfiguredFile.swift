@@ -6,7 +6,7 @@ import Glibc
 /// Reads files that the configuration names. Errors describe the problem with a file, never its contents.
 package enum ConfiguredFile {
     /// The size of the largest file, in bytes.
-    package static let largest = 1 << 20
+    package static let maximumBytes = 1 << 20
 
     /// The reason why a file cannot be used.
     package struct Problem: Error, Equatable, Codable, Sendable, CustomStringConvertible {
@@ -53,7 +53,7 @@ package enum ConfiguredFile {
     ) throws(Problem) -> [UInt8] {
         do {
             return try RegularFile.read(
-                path, atMost: largest, access: mustBePrivate ? .owner : .anyone, copies: copies)
+                path, atMost: maximumBytes, access: mustBePrivate ? .owner : .anyone, copies: copies)
         } catch {
             let text =
                 switch error {

@@ -28,7 +28,7 @@ struct NodeHistory: Codable, Equatable {
     private static let maximumStarts = 50
     private static let day: Int64 = 86_400
     /// After how many seconds a start forgets when a route delivered last, which may be of an app that is gone.
-    private static let longest = 30 * day
+    private static let maximumSpan = 30 * day
     /// Every table full of the largest numbers.
     private static let maximumLength = 4 << 20
 
@@ -49,7 +49,7 @@ struct NodeHistory: Codable, Equatable {
         if routes.count > Self.maximumRoutes { routes = [:] }
         routes = routes.mapValues { route in
             Route(
-                lastDelivery: route.lastDelivery.flatMap { isPast($0) && now - $0 < Self.longest ? $0 : nil },
+                lastDelivery: route.lastDelivery.flatMap { isPast($0) && now - $0 < Self.maximumSpan ? $0 : nil },
                 hours: route.hours)
         }
     }

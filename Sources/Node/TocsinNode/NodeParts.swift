@@ -125,7 +125,7 @@ final class NodeParts: DispatchObserver {
         self.intakeState = intakeState
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
-                at: settings.file, keyFile: settings.keyFile, maxBytes: settings.maximumBytes, on: disk,
+                at: settings.file, keyFile: settings.keyFile, maximumBytes: settings.maximumBytes, on: disk,
                 onExpired: { rows in Task(executorPreference: loop) { dispatch.expired(rows) } })
         }
         endpoints = NodeEndpoints(configuration, for: connections, on: loop)

@@ -9,7 +9,7 @@ package actor ControlRelay {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     /// A node has one connection, and each of the operator's commands another.
-    static let mostConnections = 8
+    static let maximumConnections = 8
     private static let dialTimeout = Duration.seconds(5)
 
     private let settings: TorSettings
@@ -37,7 +37,7 @@ package actor ControlRelay {
     package func close() { listener = nil }
 
     private func accept(_ node: ByteStream) {
-        guard connections < Self.mostConnections else { return node.close() }
+        guard connections < Self.maximumConnections else { return node.close() }
         connections += 1
         // Reads nothing from the node until the connection to tor is open.
         node.pauseReading()

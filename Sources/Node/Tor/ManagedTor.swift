@@ -27,7 +27,7 @@ package actor ManagedTor {
     /// How long tor may take to exit after the loss of its control connection.
     private static let exitGrace = Duration.seconds(5)
     /// Maximum number of queued process events; beyond it, the oldest are dropped.
-    private static let mostWaiting = 1000
+    private static let maximumWaiting = 1000
 
     private let settings: TorSettings
     private let services: [TorConfiguration.Service]
@@ -155,7 +155,7 @@ package actor ManagedTor {
             return handle(.startFailed(error as? TorProblem ?? .badSettings("\(error)")))
         }
         let (events, feed) = AsyncStream.makeStream(
-            of: ChildProcess.Event.self, bufferingPolicy: .bufferingNewest(Self.mostWaiting))
+            of: ChildProcess.Event.self, bufferingPolicy: .bufferingNewest(Self.maximumWaiting))
         process = ChildProcess(
             settings.binary,
             ["--defaults-torrc", "/nonexistent", "--ignore-missing-torrc", "-f", settings.torrc, "--hush"]

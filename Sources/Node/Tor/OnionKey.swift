@@ -10,7 +10,7 @@ package struct OnionKey: Sendable, Redacted {
     let privateKey: SecretBytes
 
     /// Maximum file size: one line with its line end.
-    private static let longest = OnionAddress.labelLength + 1 + ClientAuthorization.scheme.utf8.count + 52 + 2
+    private static let maximumLength = OnionAddress.labelLength + 1 + ClientAuthorization.scheme.utf8.count + 52 + 2
 }
 
 extension OnionKey {
@@ -27,7 +27,8 @@ extension OnionKey {
     /// Reads the key from a file with one line of `ClientOnionAuthDir`.
     /// - Throws: ``OnionFileError``, also if users other than the owner can access the file.
     package init(file: String) throws(OnionFileError) {
-        guard let key = OnionKey(line: try OnionFile.readLine(file, atMost: Self.longest, mustBePrivate: true)) else {
+        guard let key = OnionKey(line: try OnionFile.readLine(file, atMost: Self.maximumLength, mustBePrivate: true))
+        else {
             throw .malformed(
                 file: file,
                 problem: "it does not contain a line ADDRESS:descriptor:x25519:KEY as tocsin onion authorize writes it")

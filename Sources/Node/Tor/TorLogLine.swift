@@ -12,7 +12,7 @@ package struct TorLogLine: Equatable, Sendable {
     /// The message without control characters, which could manipulate a terminal; at most 400 characters.
     package let text: String
 
-    private static let longestText = 400
+    private static let maximumTextLength = 400
     /// The events for ``init(event:)`` to subscribe to with `SETEVENTS`.
     static let events = "WARN ERR"
 
@@ -38,7 +38,7 @@ package struct TorLogLine: Equatable, Sendable {
     /// Without control characters, and not too long.
     private static func plain(_ text: Substring) -> String {
         let scalars = text.unicodeScalars.lazy.filter { $0.properties.generalCategory != .control }
-        return String(String.UnicodeScalarView(scalars.prefix(longestText)))
+        return String(String.UnicodeScalarView(scalars.prefix(maximumTextLength)))
     }
 
     /// Whether the line gives no reason for tor's end: it only refers to lines before it, or is about what tor puts up

@@ -6,7 +6,7 @@ import Glibc
 /// line holds tor's pid and the state of the first onion; the pid shows whether the file is from an earlier tor. Each
 /// further line holds the name and the state of a further onion.
 struct TorStatusFile {
-    private static let longest = 10_000
+    private static let maximumLength = 10_000
 
     private let path: String
 
@@ -28,7 +28,7 @@ struct TorStatusFile {
     /// The states of the descriptors at the tor with this pid, by the names of the onions; the first one has none. Empty if
     /// they are unknown.
     func descriptors(at pid: Int32) -> [ClientName?: OnionDescriptor] {
-        guard let bytes = try? OnionFile.read(path, atMost: Self.longest) else { return [:] }
+        guard let bytes = try? OnionFile.read(path, atMost: Self.maximumLength) else { return [:] }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { $0.split(separator: " ") }
         guard lines.allSatisfy({ $0.count == 2 }), let first = lines.first, Int32(first[0]) == pid else { return [:] }
         var descriptors: [ClientName?: OnionDescriptor] = [:]

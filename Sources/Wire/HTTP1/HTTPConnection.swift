@@ -30,7 +30,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     /// Maximum unsent response bytes; above it, the delegate does not receive the next request.
-    private static let maxUnsent = 16 * 1024
+    private static let maximumUnsent = 16 * 1024
     /// Maximum requests that the delegate receives per turn of the loop: a client that sends many small requests must
     /// not delay other clients.
     static let requestsPerTurn = 8
@@ -95,7 +95,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         perform { session, effects in session.stream(head, &effects) }
     }
 
-    /// Sends the next piece of a streamed response. Closes the connection instead if at least ``HTTPSession/maxUnsent``
+    /// Sends the next piece of a streamed response. Closes the connection instead if at least ``HTTPSession/maximumUnsent``
     /// bytes are unsent. The connection also closes if output stays unsent for the read timeout.
     package func send(_ bytes: [UInt8]) {
         let unsent = output.count + stream.unsent
@@ -166,7 +166,7 @@ package final class HTTPConnection: ByteStreamHandler, TurnEndHandler {
         guard !isHandling else { return }
         isHandling = true
         defer { isHandling = false }
-        while !isClosed, output.count + stream.unsent <= Self.maxUnsent, let request = next {
+        while !isClosed, output.count + stream.unsent <= Self.maximumUnsent, let request = next {
             guard countRequest() else { return }
             next = nil
             host.handle(request, on: self)

@@ -27,7 +27,7 @@ package struct HTTPSession {
     /// reading. If more arrive, they are all dropped and the connection closes after the response.
     package static let maximumPipelined = 16 * 1024
     /// A connection with this many unsent bytes of a streamed response closes.
-    package static let maxUnsent = 64 * 1024
+    package static let maximumUnsent = 64 * 1024
 
     private enum Phase {
         /// Waits for a request, or for the rest of one.
@@ -115,11 +115,11 @@ package struct HTTPSession {
     }
 
     /// Sends the next piece of a streamed response. Does nothing if there is none.
-    /// - Parameter unsent: bytes of earlier pieces that the network has not accepted; at ``maxUnsent`` or more, the
+    /// - Parameter unsent: bytes of earlier pieces that the network has not accepted; at ``maximumUnsent`` or more, the
     ///   connection closes instead.
     package mutating func send(_ bytes: [UInt8], unsent: Int, _ effects: inout Effects) {
         guard phase == .streaming else { return }
-        if unsent >= Self.maxUnsent { return close(&effects) }
+        if unsent >= Self.maximumUnsent { return close(&effects) }
         effects.output += bytes
     }
 

@@ -9,7 +9,7 @@ struct BodyQueue {
     /// How long the oldest body waits before it is sent in parts: some servers may enlarge the window only when it is used up.
     static let patience = Duration.milliseconds(500)
     /// Longer bodies do not fit into a frame, and are cut anyway.
-    static let longest = 16_384
+    static let maximumLength = 16_384
 
     private struct Entry {
         let stream: Int32
@@ -30,7 +30,7 @@ struct BodyQueue {
     /// Whether a body may be started. If not, it waits.
     /// - Parameter window: the bytes that the connection's window has room for.
     mutating func mayStart(_ stream: Int32, size: Int, window: Int, now: MonotonicTime) -> Bool {
-        if size > Self.longest { return true }
+        if size > Self.maximumLength { return true }
         if let size = allowed.removeValue(forKey: stream) {
             reserved -= size
             return true

@@ -17,7 +17,7 @@ package struct MessageID: Equatable, Sendable {
     private let form: Form
 
     /// The largest length of an id in bytes: ``SubmissionResult`` omits a longer one.
-    package static let largestLength = 256
+    package static let maximumLength = 256
     /// The length of a UUID in bytes.
     static let uuidLength = 36
 
@@ -30,7 +30,7 @@ package struct MessageID: Equatable, Sendable {
 
     /// Parses an id; `nil` if it is too long or is not UTF-8.
     package init?(_ bytes: Bytes) {
-        guard bytes.count <= Self.largestLength else { return nil }
+        guard bytes.count <= Self.maximumLength else { return nil }
         if let uuid = bytes.withUnsafeBufferPointer({ Self.uuid($0) }) {
             form = .uuid(uuid)
         } else if let text = String(validating: bytes, as: UTF8.self) {

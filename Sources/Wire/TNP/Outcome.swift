@@ -190,7 +190,7 @@ public struct SubmissionResult: Equatable, Sendable {
 
     /// The largest lengths of ``Outcome/providerID`` and ``Outcome/text`` in RESULT, in bytes, so that it fits into the
     /// smallest `max_frame`. RESULT omits a longer id and truncates a longer text.
-    public static let (maximumProviderIDLength, longestText) = (MessageID.largestLength, 512)
+    public static let (maximumProviderIDLength, maximumTextLength) = (MessageID.maximumLength, 512)
 
     func encode(into output: inout [UInt8]) {
         output.appendFrame(.result) {
@@ -203,7 +203,7 @@ public struct SubmissionResult: Equatable, Sendable {
                 $0.append(bigEndian: UInt16(id.count))
                 id.append(to: &$0)
             }
-            if let text = outcome.text { $0.appendField(Tag.text, text.utf8Prefix(Self.longestText)) }
+            if let text = outcome.text { $0.appendField(Tag.text, text.utf8Prefix(Self.maximumTextLength)) }
             if let goneSince = outcome.goneSince { $0.appendField(Tag.goneSince, number: goneSince) }
             if let left = outcome.left { $0.appendField(Tag.left, number: left) }
             if let fullIn = outcome.fullIn { $0.appendField(Tag.fullIn, number: fullIn) }

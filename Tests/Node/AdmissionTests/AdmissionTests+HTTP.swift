@@ -15,7 +15,7 @@ import Testing
 
     @Test func `the HTTP endpoint requires no proof of work`() throws {
         let harness = AdmissionHarness {
-            $0.puzzle = EffortControl.Settings(mode: .always, least: 256, most: 1024)
+            $0.puzzle = EffortControl.Settings(mode: .always, minimum: 256, maximum: 1024)
         }
         #expect(try harness.submit(to: 1).reason == .proofRequired)
         #expect(try harness.submit(to: 1, through: .http).isAdmitted)
@@ -51,7 +51,7 @@ import Testing
         let harness = AdmissionHarness {
             $0.http = Rate(burst: 2, perMinute: 1)
             $0.httpUnproven = Rate(burst: 1, perMinute: 1)
-            $0.puzzle = EffortControl.Settings(mode: .adaptive, least: 256, most: 1 << 20)
+            $0.puzzle = EffortControl.Settings(mode: .adaptive, minimum: 256, maximum: 1 << 20)
         }
         for second in 0..<30 {
             for device in 0..<50 { _ = try harness.submit(to: second * 50 + device, through: .http) }

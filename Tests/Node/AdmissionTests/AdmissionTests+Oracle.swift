@@ -71,7 +71,8 @@ extension AdmissionTests {
             (
                 "proof of work",
                 {
-                    $0.puzzle = EffortControl.Settings(mode: .always, least: $0.puzzle.minimum, most: $0.puzzle.maximum)
+                    $0.puzzle = EffortControl.Settings(
+                        mode: .always, minimum: $0.puzzle.minimum, maximum: $0.puzzle.maximum)
                 },
                 { _ in }
             ),

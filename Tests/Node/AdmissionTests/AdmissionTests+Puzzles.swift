@@ -11,7 +11,7 @@ extension AdmissionTests {
     /// A harness with one connection of circuit 1 that requires 256 hashes of every submission.
     private func makeHarness(_ change: (inout AdmissionSettings) -> Void = { _ in }) -> AdmissionHarness {
         let harness = AdmissionHarness {
-            $0.puzzle = .init(mode: .always, least: 256, most: 4096)
+            $0.puzzle = .init(mode: .always, minimum: 256, maximum: 4096)
             change(&$0)
         }
         harness.connect()
@@ -71,7 +71,7 @@ extension AdmissionTests {
     @Test func `an optional proof counts if it is valid and reaches the minimum effort`()
         throws
     {
-        let harness = makeHarness { $0.puzzle = .init(mode: .adaptive, least: 50) }
+        let harness = makeHarness { $0.puzzle = .init(mode: .adaptive, minimum: 50) }
         #expect(try harness.submit(to: 1).ticket?.effort == 0)
         #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 100)).ticket?.effort == 100)
         #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 50)).ticket?.effort == 50)
@@ -91,7 +91,7 @@ extension AdmissionTests {
         }
         harness.connect()
         try harness.send(to: 2, .gone(since: nil))
-        harness.admission.settings.puzzle = .init(mode: .always, least: 256)
+        harness.admission.settings.puzzle = .init(mode: .always, minimum: 256)
         for _ in 0..<100 {
             // Neither a dead device token nor a missing sender key shows in the refusal.
             #expect(try harness.submit(to: 1).reason == .proofRequired)
@@ -121,7 +121,7 @@ extension AdmissionTests {
     @Test func `refusals by the node's limit require work of every sender until they stop`() throws {
         let harness = AdmissionHarness {
             $0.node = Rate(burst: 3, perMinute: 60)
-            $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096)
+            $0.puzzle = .init(mode: .adaptive, minimum: 256, maximum: 4096)
         }
         harness.connect()
         #expect(harness.admission.efforts.all == 0)
@@ -139,7 +139,7 @@ extension AdmissionTests {
     }
 
     @Test func `submissions refused for lack of room after admission raise the effort`() throws {
-        let harness = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
+        let harness = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, minimum: 256, maximum: 4096) }
         harness.connect()
         try harness.send(to: 1, .delivered())
         // The outcome is the same for a full disk and for full memory; a higher effort relieves only the latter.
@@ -152,7 +152,7 @@ extension AdmissionTests {
     }
 
     @Test func `a full queue raises the effort`() throws {
-        let harness = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096) }
+        let harness = AdmissionHarness { $0.puzzle = .init(mode: .adaptive, minimum: 256, maximum: 4096) }
         harness.connect()
         for _ in 0..<5 { try harness.send(to: 1, .delivered()) }
         #expect(!harness.tick(queue: 0.9))
@@ -164,7 +164,7 @@ extension AdmissionTests {
         let harness = AdmissionHarness {
             $0.device = Rate(burst: 2, perMinute: 1)
             $0.circuit = Rate(burst: 50, perMinute: 1)
-            $0.puzzle = .init(mode: .adaptive, least: 256, most: 4096)
+            $0.puzzle = .init(mode: .adaptive, minimum: 256, maximum: 4096)
         }
         harness.connect()
         for _ in 0..<1000 { _ = try harness.submit(to: 1) }
@@ -178,7 +178,7 @@ extension AdmissionTests {
     private func makeHarnessUnderPressure(_ mode: EffortControl.Mode = .adaptive) throws -> AdmissionHarness {
         let harness = AdmissionHarness {
             $0.unproven = Rate(burst: 4, perMinute: 60)
-            $0.puzzle = .init(mode: mode, least: 256, most: 4096)
+            $0.puzzle = .init(mode: mode, minimum: 256, maximum: 4096)
         }
         harness.connect()
         try harness.send(to: 1, .delivered())
@@ -264,7 +264,7 @@ extension AdmissionTests {
 
     @Test func `new puzzle settings take effect immediately`() throws {
         let harness = makeHarness()
-        harness.admission.settings.puzzle = .init(mode: .always, least: 512, most: 4096)
+        harness.admission.settings.puzzle = .init(mode: .always, minimum: 512, maximum: 4096)
         #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 511)).reason == .proofWrong)
         #expect(puzzle(harness).effort == 512)
         harness.admission.settings.puzzle = .init(mode: .off)

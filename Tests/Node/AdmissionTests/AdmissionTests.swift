@@ -186,7 +186,7 @@ import Testing
     @Test func `every submission of a circuit counts against its allowance`() throws {
         let harness = AdmissionHarness {
             $0.circuit = Rate(burst: 40, perMinute: 1)
-            $0.puzzle = .init(mode: .always, least: 16, most: 16)
+            $0.puzzle = .init(mode: .always, minimum: 16, maximum: 16)
             $0.senders = .required
         }
         harness.connect()
@@ -781,7 +781,7 @@ import Testing
             $0.circuit = Rate(burst: 1, perMinute: 1)
             $0.sites = [7: Rate(burst: 3, perMinute: 60)]
             $0.connectionsPerCircuit = 1
-            $0.puzzle = .init(mode: .always, least: 256, most: 4096)
+            $0.puzzle = .init(mode: .always, minimum: 256, maximum: 4096)
         }
         for _ in 0..<3 { #expect(harness.connect(.site(7)) == nil) }
         #expect(try harness.admitted(of: 5, to: 1, on: .site(7)) == 3)

@@ -143,7 +143,7 @@ import Time
     // MARK: Proofs
 
     @Test func `a proof pays once, also beyond the replay window`() throws {
-        let harness = harness { $0.puzzle = .init(mode: .always, least: 256, most: 4096) }
+        let harness = harness { $0.puzzle = .init(mode: .always, minimum: 256, maximum: 4096) }
         let envelope = try harness.envelope(for: 1)
         let proof = harness.admission.puzzle(at: harness.now).solve(for: envelope.digest, tries: 1 << 24)
         // A submission to be sent again keeps its proof.

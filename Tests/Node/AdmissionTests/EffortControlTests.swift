@@ -15,7 +15,7 @@ import Testing
 
     /// A controller that requires `effort` at ``start``.
     private func makeControl(_ mode: EffortControl.Mode = .adaptive, effort: UInt32 = 0) -> EffortControl {
-        var control = EffortControl(.init(mode: effort > 0 ? .always : mode, least: max(1, effort)), now: start)
+        var control = EffortControl(.init(mode: effort > 0 ? .always : mode, minimum: max(1, effort)), now: start)
         control.settings = .init(mode: mode)
         return control
     }
@@ -230,14 +230,18 @@ import Testing
 
     @Test func `new settings take effect immediately`() {
         let cases: [(effort: UInt32, settings: EffortControl.Settings, expected: UInt32)] = [
-            (0, .init(mode: .adaptive, least: 10, most: 20), 0), (0, .init(mode: .always, least: 10, most: 20), 10),
-            (15, .init(mode: .adaptive, least: 10, most: 20), 15), (5, .init(mode: .adaptive, least: 10, most: 20), 10),
-            (25, .init(mode: .adaptive, least: 10, most: 20), 20), (25, .init(mode: .always, least: 10, most: 20), 20),
-            (25, .init(mode: .off, least: 10, most: 20), 0),
+            (0, .init(mode: .adaptive, minimum: 10, maximum: 20), 0),
+            (0, .init(mode: .always, minimum: 10, maximum: 20), 10),
+            (15, .init(mode: .adaptive, minimum: 10, maximum: 20), 15),
+            (5, .init(mode: .adaptive, minimum: 10, maximum: 20), 10),
+            (25, .init(mode: .adaptive, minimum: 10, maximum: 20), 20),
+            (25, .init(mode: .always, minimum: 10, maximum: 20), 20),
+            (25, .init(mode: .off, minimum: 10, maximum: 20), 0),
         ]
         for (effort, settings, expected) in cases {
             var control = makeControl(effort: max(effort, 1))
-            control.settings = .init(mode: effort == 0 ? .off : .always, least: max(effort, 1), most: max(effort, 1))
+            control.settings = .init(
+                mode: effort == 0 ? .off : .always, minimum: max(effort, 1), maximum: max(effort, 1))
             #expect(control.effort == effort)
             control.settings = settings
             #expect(control.effort == expected, "\(effort) under \(settings)")
@@ -247,7 +251,7 @@ import Testing
     @Test func `refusals counted under earlier settings do not raise the effort`() {
         var control = makeControl(effort: minimum)
         control.count(refused: 100, paid: minimum)
-        control.settings = .init(least: 4 * minimum)
+        control.settings = .init(minimum: 4 * minimum)
         control.step(to: start + .seconds(2))
         #expect(control.effort == 4 * minimum)
     }
@@ -262,13 +266,13 @@ import Testing
     }
 
     @Test func `the largest values do not overflow`() {
-        var control = EffortControl(.init(mode: .always, least: .max, most: .max), now: start)
+        var control = EffortControl(.init(mode: .always, minimum: .max, maximum: .max), now: start)
         #expect(control.effort == .max)
         control.count(admitted: 100, paid: .max)
         control.count(refused: 100, paid: .max)
         control.step(to: start + .seconds(2), queue: 1)
         #expect(control.effort == .max)
-        control.settings = .init(mode: .adaptive, least: 1, most: .max)
+        control.settings = .init(mode: .adaptive, minimum: 1, maximum: .max)
         control.step(to: start + .seconds(32))
         #expect(control.effort == 2_863_311_530)
     }

@@ -316,7 +316,7 @@ import Testing
 
     @Test(arguments: [0, 1, 2, 3, 7, 13, 100, 1000, 16_384, 16_385, 40_000])
     func `a table holds its capacity within the stated number of bytes`(capacity: Int) {
-        let maximum = TokenTable.mostBytes(capacity: capacity)
+        let maximum = TokenTable.maximumBytes(capacity: capacity)
         // 32 bytes per slot, 8 slots for 7 records, and a margin for uneven shards and for the smallest tables.
         #expect(maximum <= 32 * (capacity * 8 / 7 * 33 / 32 + 10))
         var generator = SplitMix64(seed: 10)

@@ -288,7 +288,7 @@ import Testing
         let expired = Expired()
         let lifetimes: [Int64] = [10, 10, 1000, 1000, 1000, 1000]
         let envelopes = try lifetimes.map { try makeSpooled(expires: fixture.clock.now + $0) }
-        let spool = try fixture.open(maxBytes: 3 * fixture.size(of: envelopes[0])) { expired.append($0) }
+        let spool = try fixture.open(maximumBytes: 3 * fixture.size(of: envelopes[0])) { expired.append($0) }
         var ids: [Int64] = []
         for envelope in envelopes.prefix(3) { ids.append(try await newID(of: spool.store(envelope))) }
         var result = await spool.store(envelopes[3])
@@ -593,7 +593,7 @@ import Testing
 
     @Test func `a missing directory is named in the error`() throws {
         #expect(throws: StoreError(.unusable("No such file or directory"), file: "/nowhere/spool.lock", of: .spool)) {
-            try Spool(at: "/nowhere/spool", keyFile: fixture.keyFile, maxBytes: 1 << 20)
+            try Spool(at: "/nowhere/spool", keyFile: fixture.keyFile, maximumBytes: 1 << 20)
         }
     }
 
@@ -747,11 +747,12 @@ private final class Fixture: Sendable {
     deinit { try? FileManager.default.removeItem(atPath: directory) }
 
     func open(
-        maxBytes: Int = 1 << 30, reserve: Int = 0, onExpired: @escaping Spool.ExpiryObserver = { _ in }
+        maximumBytes: Int = 1 << 30, reserve: Int = 0, onExpired: @escaping Spool.ExpiryObserver = { _ in }
     ) throws(StoreError) -> Spool {
         let clock = self.clock
         return try Spool(
-            at: path, keyFile: keyFile, maxBytes: maxBytes, reserve: reserve, now: { clock.now }, onExpired: onExpired)
+            at: path, keyFile: keyFile, maximumBytes: maximumBytes, reserve: reserve, now: { clock.now },
+            onExpired: onExpired)
     }
 
     /// The error of opening the spool; `nil` if it opens.

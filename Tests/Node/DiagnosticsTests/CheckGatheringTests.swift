@@ -62,7 +62,7 @@ import Testing
             let (standing, spool) = ("\(directory)/standing.sqlite", "\(directory)/spool.sqlite")
             #expect(StateCheck(lookingAt: directory).databases(spool: spool).isEmpty)
             await (try StandingStore(at: standing, keyFile: "\(directory)/standing.key")).close()
-            await (try Spool(at: spool, keyFile: "\(directory)/spool.key", maxBytes: 1 << 20)).close()
+            await (try Spool(at: spool, keyFile: "\(directory)/spool.key", maximumBytes: 1 << 20)).close()
             #expect(StateCheck(lookingAt: directory).databases(spool: spool).map(\.grade) == [.ok, .ok])
             let newer = """
                 import sqlite3, sys

@@ -28,7 +28,7 @@ import Testing
             .failure("no name server", isUnknown: false), .failure("", isUnknown: true),
         ] {
             let message = ResolverAnswer(number: .max, answer: answer)
-            #expect(message.encoded.count <= ResolverAnswer.largest)
+            #expect(message.encoded.count <= ResolverAnswer.maximumBytes)
             #expect(ResolverAnswer(decoding: message.encoded) == message)
         }
         let whole = ResolverAnswer(number: 1, answer: .addresses([v4, v6])).encoded

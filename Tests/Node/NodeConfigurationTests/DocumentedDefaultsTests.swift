@@ -108,7 +108,7 @@ import Testing
             "| x | `limits.http_burst`, `_per_minute` | 1000, 3000 | 503 |",
             [Claim(key: "limits.http_burst", value: 1000), Claim(key: "limits.http_per_minute", value: 3000)]
         ),
-        ("| device tokens (`TokenTable.mostBytes`) | `device_tokens` n | 32 a place |", []),
+        ("| device tokens (`TokenTable.maximumBytes`) | `device_tokens` n | 32 a place |", []),
     ])
     func `the scan finds keys with their numbers`(_ line: String, _ claims: [Claim]) {
         #expect(Self.claims(in: line) == claims)

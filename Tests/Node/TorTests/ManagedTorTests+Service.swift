@@ -139,7 +139,7 @@ extension ManagedTorTests {
                 stream.write(Array("250 here\r\n".utf8))
             }
             var readers: [StreamReader] = []
-            for _ in 0..<ControlRelay.mostConnections {
+            for _ in 0..<ControlRelay.maximumConnections {
                 let (reader, said) = try await connect(settings, on: domain)
                 #expect(said == "250 here")
                 readers.append(reader)

@@ -627,7 +627,7 @@ private let invalidChunks: [(chunks: String, fault: HTTPRequestError)] = [
     }
 
     @Test func `a stream closes without a further piece when too much is unsent`() {
-        for (unsent, isKept) in [(HTTPSession.maxUnsent - 1, true), (HTTPSession.maxUnsent, false)] {
+        for (unsent, isKept) in [(HTTPSession.maximumUnsent - 1, true), (HTTPSession.maximumUnsent, false)] {
             var client = streaming()
             client.piece(" second", unsent: unsent)
             #expect(client.isClosed == !isKept)

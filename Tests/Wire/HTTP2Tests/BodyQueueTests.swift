@@ -68,7 +68,7 @@ import Time
 
     @Test func `a body longer than a frame does not wait`() {
         let queue = Queue()
-        #expect(queue.mayStart(1, size: BodyQueue.longest + 1, window: 10, now: start))
-        #expect(!queue.mayStart(3, size: BodyQueue.longest, window: 10, now: start))
+        #expect(queue.mayStart(1, size: BodyQueue.maximumLength + 1, window: 10, now: start))
+        #expect(!queue.mayStart(3, size: BodyQueue.maximumLength, window: 10, now: start))
     }
 }

@@ -23,7 +23,7 @@ import Testing
             return
         }
         #expect(result.outcome.providerID == nil)
-        #expect(result.outcome.text == String(repeating: "ž", count: SubmissionResult.longestText / 2))
+        #expect(result.outcome.text == String(repeating: "ž", count: SubmissionResult.maximumTextLength / 2))
         outcome.providerID = String(repeating: "i", count: SubmissionResult.maximumProviderIDLength)
         outcome.text = "a" + String(repeating: "ž", count: 300)
         bytes = []
@@ -35,7 +35,7 @@ import Testing
             return
         }
         #expect(whole.outcome.providerID == outcome.providerID)
-        #expect(whole.outcome.text?.utf8.count == SubmissionResult.longestText - 1)
+        #expect(whole.outcome.text?.utf8.count == SubmissionResult.maximumTextLength - 1)
     }
 
     @Test func `GOAWAY truncates its text to the maximum length`() {

@@ -25,7 +25,7 @@ struct FCMRequestValidator {
     private static let pathStart = "/v1/projects/"
     private static let pathEnd = "/messages:send"
     private static let maximumPayload = 4096
-    private static let longestTTL = 2_419_200
+    private static let maximumTTL = 2_419_200
 
     /// - Parameters:
     ///   - isCurrent: whether an access token was issued and has not expired.
@@ -88,7 +88,7 @@ struct FCMRequestValidator {
         }
         if let ttl = fields["ttl"] {
             guard let text = ttl.string, text.hasSuffix("s"), let seconds = Int(text.dropLast()),
-                (0...longestTTL).contains(seconds)
+                (0...maximumTTL).contains(seconds)
             else { return "message.android.ttl" }
         }
         return nil

@@ -60,7 +60,7 @@ struct BenchSimulate: AsyncParsableCommand {
     var report = false
 
     /// Longer than a node takes to answer, with all attempts and pauses.
-    private static let longestSubmission = Duration.seconds(300)
+    private static let maximumSubmissionTime = Duration.seconds(300)
 
     /// The real seconds after which a virtual minute counts as blocked. A minute takes some 20 ms.
     static let maximumStep: UInt32 = 120
@@ -159,7 +159,7 @@ struct BenchSimulate: AsyncParsableCommand {
         guard !isOver() else { return }
         if senders.waiting > 0 { world.judge.violated("\(senders.waiting) senders still wait for an outcome") }
         // Nodes without credentials still ask their upstream nodes about what strangers had them store.
-        let open = world.connections.open(for: Self.longestSubmission)
+        let open = world.connections.open(for: Self.maximumSubmissionTime)
         if open > 0 { world.judge.violated("\(open) submissions have no outcome on connections that live") }
         world.judge.checkAll()
     }

@@ -56,7 +56,7 @@ final class SimulatedWorld: @unchecked Sendable {
     private static let topic = "bisqremote.joachimneumann.com"
 
     /// The most connections that the node may have open.
-    static let mostConnections = 200
+    static let maximumConnections = 200
 
     /// The key of the only site.
     static let siteKey = Ed25519.PrivateKey(seed: [UInt8](repeating: 0x51, count: 32))!
@@ -79,7 +79,7 @@ final class SimulatedWorld: @unchecked Sendable {
         effort = 16
         max_effort = 4096
         [limits]
-        connections = \(mostConnections)
+        connections = \(maximumConnections)
         total_in_flight = 1000
         replay_entries = 3000
         circuits = 3000
@@ -334,8 +334,8 @@ final class SimulatedWorld: @unchecked Sendable {
             let open = simulation.network.connections.count { connection in
                 endpointsForSenders.contains(connection.endpoint) && connection.listeningProcess === node.process
             }
-            if open > Self.mostConnections {
-                judge.violated("\(open) connections are open; the limit is \(Self.mostConnections)")
+            if open > Self.maximumConnections {
+                judge.violated("\(open) connections are open; the limit is \(Self.maximumConnections)")
             }
             simulation.run(as: node.process) {
                 _ = Task(executorPreference: node.loop) { [self] in

@@ -55,7 +55,7 @@ struct DayResult {
     }
 
     private static let maximumMemory = (kilobytes: 512.0, share: 0.05)
-    private static let mostDescriptors = 2.0
+    private static let maximumDescriptors = 2.0
     private static let maximumLatency = 0.1
 
     /// The rules that do not hold.
@@ -70,7 +70,7 @@ struct DayResult {
         if memory.growth > max(Self.maximumMemory.kilobytes, memory.median * Self.maximumMemory.share) {
             broken.append("the node's memory grows")
         }
-        if descriptors.growth > Self.mostDescriptors { broken.append("the number of descriptors grows") }
+        if descriptors.growth > Self.maximumDescriptors { broken.append("the number of descriptors grows") }
         if latency.growth > latency.median * Self.maximumLatency { broken.append("the latency grows") }
         return broken
     }

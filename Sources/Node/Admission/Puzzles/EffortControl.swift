@@ -40,12 +40,12 @@ package struct EffortControl: Sendable {
 
         /// Creates the settings. The default minimum takes a desktop about 7 ms and the default maximum 7 s, at 400 ns
         /// per hash.
-        /// - Precondition: 1 ≤ `least` ≤ `most`.
-        package init(mode: Mode = .adaptive, least: UInt32 = 1 << 14, most: UInt32 = 1 << 24) {
-            precondition(1 <= least && least <= most)
+        /// - Precondition: 1 ≤ `minimum` ≤ `maximum`.
+        package init(mode: Mode = .adaptive, minimum: UInt32 = 1 << 14, maximum: UInt32 = 1 << 24) {
+            precondition(1 <= minimum && minimum <= maximum)
             self.mode = mode
-            self.minimum = least
-            self.maximum = most
+            self.minimum = minimum
+            self.maximum = maximum
         }
     }
 

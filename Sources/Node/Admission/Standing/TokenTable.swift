@@ -40,7 +40,7 @@ final class TokenTable {
         slotsPerShard = shape.slots
         counts = Array(repeating: 0, count: 1 << shape.bits)
         evictionHands = counts
-        let bytes = Self.mostBytes(capacity: capacity)
+        let bytes = Self.maximumBytes(capacity: capacity)
         // The memory is filled with zeros, which are empty slots.
         let memory = mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
         guard let memory, memory != MAP_FAILED else {
@@ -57,7 +57,7 @@ final class TokenTable {
 
     /// The maximum size in bytes of a table of this capacity: 32 bytes per slot, 8 slots for 7 records, and 1/32 more
     /// if there are several shards.
-    static func mostBytes(capacity: Int) -> Int {
+    static func maximumBytes(capacity: Int) -> Int {
         let shape = shape(capacity)
         return shape.slots << shape.bits * MemoryLayout<TokenRecord>.stride
     }

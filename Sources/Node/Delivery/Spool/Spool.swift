@@ -28,7 +28,7 @@ package final class Spool: Sendable {
     let database: ConnectionQueue
     private let disk: any Disk
     let key: SpoolKey
-    private let maxBytes: Int
+    private let maximumBytes: Int
     private let reserve: Int
     let now: @Sendable () -> Int64
     private let onExpired: ExpiryObserver
@@ -52,13 +52,13 @@ package final class Spool: Sendable {
     ///   - path: the path of the database. The names of the other files append `-wal`, `-shm`, `.lock` and `.rowkeys`
     ///     to it.
     ///   - keyFile: the path of the key file, which is created together with the spool and may be on other storage.
-    ///   - maxBytes: the limit for envelopes and outcomes in bytes; SQLite's log, up to some megabytes, is not
+    ///   - maximumBytes: the limit for envelopes and outcomes in bytes; SQLite's log, up to some megabytes, is not
     ///     included.
     ///   - reserve: bytes of the disk to leave free.
     ///   - now: the time, Unix time in seconds.
     ///   - onExpired: receives the ids of expired envelopes that were removed to make room.
     package init(
-        at path: String, keyFile: String, maxBytes: Int, reserve: Int = Spool.diskReserve,
+        at path: String, keyFile: String, maximumBytes: Int, reserve: Int = Spool.diskReserve,
         on disk: any Disk = SystemDisk(),
         now: @escaping @Sendable () -> Int64 = { UnixTime.now }, onExpired: @escaping ExpiryObserver = { _ in }
     ) throws(StoreError) {
@@ -82,7 +82,7 @@ package final class Spool: Sendable {
         self.disk = disk
         database = ConnectionQueue(file, on: disk)
         key = SpoolKey(file.key)
-        self.maxBytes = maxBytes
+        self.maximumBytes = maximumBytes
         self.reserve = reserve
         self.now = now
         self.onExpired = onExpired
@@ -109,7 +109,7 @@ package final class Spool: Sendable {
     /// Why the spool is full; `nil` if it has room. Expired rows count until they are removed.
     package var shortage: SpoolShortage? {
         if freeBytes < reserve { return .disk }
-        return bytes + Self.maximumRow > maxBytes ? .bytes : nil
+        return bytes + Self.maximumRow > maximumBytes ? .bytes : nil
     }
 
     /// Approximate size of the largest row in bytes: an envelope with the longest ciphertext and device token.
@@ -215,7 +215,7 @@ package final class Spool: Sendable {
         var transaction = SpoolTransaction(
             connection: connection, key: key, rowKeys: rowKeys, now: now(),
             purgesBefore: now() - farthestStep.load(ordering: .relaxed),
-            maxBytes: freeBytes >= reserve ? maxBytes : 0, count: count, bytes: bytes)
+            maximumBytes: freeBytes >= reserve ? maximumBytes : 0, count: count, bytes: bytes)
         do {
             try connection.transaction {
                 try body(&transaction)

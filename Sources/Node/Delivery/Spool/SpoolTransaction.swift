@@ -20,7 +20,7 @@ struct SpoolTransaction {
     let now: Int64
     /// Envelopes that expired before this time may be removed to make room.
     let purgesBefore: Int64
-    let maxBytes: Int
+    let maximumBytes: Int
     private(set) var purgeable = Self.maximumPurged
 
     /// The number of stored envelopes.
@@ -60,7 +60,7 @@ struct SpoolTransaction {
         let size = sealed.count + Self.rowOverhead
         guard try makeRoom(for: size) else {
             freedSlots.append(slot)
-            return .full(maxBytes == 0 ? .disk : .bytes)
+            return .full(maximumBytes == 0 ? .disk : .bytes)
         }
         try connection.run(
             "INSERT INTO envelope (digest, expires, sealed, slot) VALUES (?, ?, ?, ?)",
@@ -122,12 +122,12 @@ struct SpoolTransaction {
     }
 
     private mutating func makeRoom(for size: Int) throws -> Bool {
-        while bytes + size > maxBytes, purgeable > 0 {
+        while bytes + size > maximumBytes, purgeable > 0 {
             let outcomes = try purgeOutcomes(limit: Self.purgedAtATime)
             let envelopes = try purgeEnvelopes(limit: Self.purgedAtATime)
             purgeable = outcomes + envelopes == 0 ? 0 : purgeable - outcomes - envelopes
         }
-        return bytes + size <= maxBytes
+        return bytes + size <= maximumBytes
     }
 
     private mutating func finalOutcome(of name: [UInt8]) throws -> Outcome? {

@@ -120,7 +120,7 @@ package enum UpstreamAnswers {
         }
         // Where the reason stays the same, so does what the upstream node says about it.
         if result.outcome.reason == outcome.reason, let text = outcome.text {
-            result.outcome.text = String(decoding: text.utf8Prefix(SubmissionResult.longestText), as: UTF8.self)
+            result.outcome.text = String(decoding: text.utf8Prefix(SubmissionResult.maximumTextLength), as: UTF8.self)
         }
         return result
     }

@@ -41,7 +41,7 @@ public struct PairingReview: Sendable, Equatable {
     }
 
     /// The largest text that is reviewed, in bytes of UTF-8. A pairing token has a few hundred.
-    public static let maximumTextLength = PastedToken.longest
+    public static let maximumTextLength = PastedToken.maximumLength
 
     /// The parts in their order, and the surplus if there is one; empty if the text is too long.
     public let parts: [Part]

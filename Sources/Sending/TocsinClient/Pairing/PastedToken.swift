@@ -12,7 +12,7 @@ extension PairingToken {
 /// A pairing token as people paste it.
 package enum PastedToken {
     /// The longest pasted text that is looked at, in bytes of UTF-8.
-    static let longest = 16 * 1024
+    static let maximumLength = 16 * 1024
     /// Longer than all pairing tokens, in bytes of UTF-8.
     private static let maximumTokenLength = 2048
 
@@ -41,7 +41,7 @@ package enum PastedToken {
 
     /// The pairing token that a pasted text holds, as the phone showed it; another text if it holds none.
     static func token(in text: String) -> String {
-        guard text.utf8.count <= longest else { return text }
+        guard text.utf8.count <= maximumLength else { return text }
         // A query's end is no soft line break.
         var text = plainSpaces(text).replacing(/([?&]up=) *\n/) { String($0.1) }
         if text.contains(/=7[Cc]|=3[Dd](1?\||=| *(\n|$))|(^|\n)[^\n]{69,76}= *\n(?!\|)/) {

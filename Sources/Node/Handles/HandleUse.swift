@@ -45,8 +45,8 @@ package struct HandleUse {
         }
     }
 
-    /// What whoever names a handle that the node does not know is told.
-    /// - Parameter isAlone: whether the other nodes of the cluster, which may know it, could not be asked.
+    /// The node's answer about a handle that it does not know: RETRY if another node may know it, else GONE.
+    /// - Parameter isAlone: whether the node could not ask the other nodes of the cluster.
     package func outcome(ofUnknown handle: Handle, isAlone: Bool) -> Outcome {
         isAlone && !hasEnded(handle) ? HandleEntry.unknownHere : HandleEntry.unknown
     }

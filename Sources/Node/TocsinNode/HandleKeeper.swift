@@ -16,7 +16,7 @@ final class HandleKeeper: @unchecked Sendable {
     enum Found {
         /// What stands behind the handle, and whether the other nodes of the cluster could not be asked.
         case entry(HandleEntry, isAlone: Bool)
-        /// The node does not know the handle, or its owner has ended it: what the sender is told.
+        /// The node does not know the handle, or its owner has ended it. The sender gets this outcome.
         case unknown(Outcome)
         /// The store could not be read, or too many callers wait for it.
         case refused(Outcome)

@@ -20,7 +20,7 @@ struct RecentMetrics {
     /// Seconds between two samples.
     private static let interval: Int64 = 300
     /// Samples in an hour.
-    private static let maximumCount = 12
+    private static let maximumSamples = 12
 
     private var samples: [Sample] = []
 
@@ -32,7 +32,7 @@ struct RecentMetrics {
     /// Adds a sample and removes the oldest if there are too many.
     mutating func add(_ sample: Sample) {
         samples.append(sample)
-        if samples.count > Self.maximumCount { samples.removeFirst() }
+        if samples.count > Self.maximumSamples { samples.removeFirst() }
     }
 
     /// The oldest sample: from about an hour ago, or from the start of the node.

@@ -8,7 +8,7 @@ import Glibc
 /// and that the running node reads, executes and removes. It contains hashes under the node's key, no device token.
 package enum UnbindRequest {
     /// Maximum hashes in one request: two for each app.
-    private static let maximumCount = 256
+    private static let maximumHashes = 256
 
     private static func path(_ state: String) -> String { "\(state)/unbind" }
 
@@ -22,7 +22,7 @@ package enum UnbindRequest {
         let names = apps.flatMap { Admission.hashes(of: Array(deviceToken.utf8), app: $0, under: hash) }
         let draft = "\(path(state)).\(getpid())"
         unlink(draft)
-        let lines = names.prefix(maximumCount).map { "\($0)\n" }.joined()
+        let lines = names.prefix(maximumHashes).map { "\($0)\n" }.joined()
         try PrivateFile.create(draft, holding: Array(lines.utf8))
         defer { unlink(draft) }
         // Unlike rename, link fails if another request is pending.
@@ -61,7 +61,9 @@ package enum UnbindRequest {
         guard rename(file, taken) == 0 else { return nil }
         defer { unlink(taken) }
         // A line has at most 20 digits.
-        guard let bytes = try? RegularFile.read(taken, atMost: maximumCount * 21, access: .thisUser) else { return nil }
+        guard let bytes = try? RegularFile.read(taken, atMost: maximumHashes * 21, access: .thisUser) else {
+            return nil
+        }
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").compactMap { UInt64($0) }
     }
 }

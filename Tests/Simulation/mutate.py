@@ -407,8 +407,8 @@ CHAIN = [
     (
         "an attempt that a lost connection has interrupted is not placed again",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "                exchanges[handle].failure = failure\n                place(handle, submission)\n",
-        "                exchanges[handle].failure = failure\n                _ = submission\n",
+        "        self.place(attempt, submission)\n",
+        "        if failure == nil { self.place(attempt, submission) }\n",
     ),
     (
         "the hops are not counted",
@@ -419,8 +419,8 @@ CHAIN = [
     (
         "the standby is never used",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "                hasFailed: exchange.tried.contains(link.id))",
-        "                hasFailed: exchange.tried.contains(link.id) || link !== exchange.circuit.links.first)",
+        "                hasFailed: entry.tried.contains(link.id))",
+        "                hasFailed: entry.tried.contains(link.id) || link !== circuit.links.first)",
     ),
     (
         "GONE of the upstream node is DELIVERED",
@@ -431,8 +431,8 @@ CHAIN = [
     (
         "an attempt without an answer has no end",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "            deadlines.removeFirst()\n            timeOut(first.handle)\n",
-        "            deadlines.removeFirst()\n",
+        "nextOverdue(now: now) { timeOut(attempt) }",
+        "nextOverdue(now: now) { _ = attempt }",
     ),
 ]
 

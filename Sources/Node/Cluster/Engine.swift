@@ -19,7 +19,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     private static let firstTimeout = Duration.seconds(3)
     private static let sessionLength = 8
 
-    private let settings: EngineSettings
+    let settings: EngineSettings
     private let version: String
     /// The id of this session, which other nodes see.
     package let session: String
@@ -27,6 +27,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     private let formerSession: String?
     /// The names of the keys.
     package let names: KeyNames
+    /// The calls by which this node claims envelopes.
+    package let claims: ClaimCalls
     private let loop: EventLoop
     /// Receives each event, on the loop. Set it before ``start(isolation:)``.
     package var report: (Event) -> Void = { _ in }
@@ -34,7 +36,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     /// other nodes may have taken over what this node had claimed. Called before ``report``. Set it before
     /// ``start(isolation:)``.
     package var renewed: (_ end: MonotonicTime, _ isNew: Bool) -> Void = { _, _ in }
-    private var connection: RedisConnection?
+    /// The connection to the primary; `nil` if there is none.
+    private(set) var connection: RedisConnection?
     private var watch: SentinelWatch?
     private var heartbeatTimer: Timer?
     private var task: Task<Void, Never>?
@@ -163,62 +166,6 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         update { $0.replied(reply, now: .now, &$1) }
     }
 
-    // MARK: Calls
-
     /// Records that an answer took longer than ``answerTimeout``.
     package func wasSlow() { update { $0.wasSlow(now: .now, &$1) } }
-
-    /// The calls by which this node claims envelopes.
-    package let claims: ClaimCalls
-
-    /// Sends a command.
-    /// - Returns: `false` if the engine cannot be used; the receiver then learns nothing.
-    package func send(_ command: RedisCommand, number: UInt64, for receiver: any RedisReceiver) -> Bool {
-        guard state.status.isAvailable, let connection else { return false }
-        connection.send(command, number: number, for: receiver)
-        return true
-    }
-
-    /// Calls a function and waits for its reply.
-    /// - Throws: ``EngineProblem`` if the engine cannot be used.
-    package func call(
-        _ function: FunctionLibrary.Function, keys: [[UInt8]], _ arguments: [[UInt8]],
-        isolation: isolated (any Actor)? = #isolation
-    ) async throws(EngineProblem) -> RedisReply {
-        var command = RedisCommand(function: FunctionLibrary.current.name(of: function), keys: keys)
-        for argument in arguments { command.append(argument) }
-        return try await call(command)
-    }
-
-    /// Sends a command and waits for its reply.
-    /// - Throws: ``EngineProblem`` if the engine cannot be used.
-    package func call(
-        _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
-    ) async throws(EngineProblem) -> RedisReply {
-        try await call(command, within: RedisConnection.replyTimeout)
-    }
-
-    /// Sends a command for which a sender waits, and waits for its reply no longer than ``answerTimeout``.
-    /// - Throws: ``EngineProblem`` if the engine cannot be used, or is slow.
-    package func ask(
-        _ command: RedisCommand, isolation: isolated (any Actor)? = #isolation
-    ) async throws(EngineProblem) -> RedisReply {
-        guard isAsked else { throw state.status.problem ?? EngineProblem("the engine is slow") }
-        let start = MonotonicTime.now
-        defer { if MonotonicTime.now - start >= Self.answerTimeout { wasSlow() } }
-        return try await call(command, within: Self.answerTimeout)
-    }
-
-    private func call(
-        _ command: RedisCommand, within time: Duration, isolation: isolated (any Actor)? = #isolation
-    ) async throws(EngineProblem) -> RedisReply {
-        guard state.status.isAvailable, let connection else {
-            throw state.status.problem ?? EngineProblem("the engine has not been reached yet")
-        }
-        do {
-            return try await connection.call(command, within: time)
-        } catch {
-            throw EngineProblem(error, user: settings.user)
-        }
-    }
 }

@@ -33,11 +33,10 @@ final class HandleKeeper: @unchecked Sendable {
     /// Maximum number of phones, of owners, and of ended handles, that are remembered.
     private static let maximumRemembered = 100_000
 
-    private let store: HandleStore
+    private let records: HandleRecords
+    private var store: HandleStore { records.store }
     private let loop: EventLoop
     private let log: EventLog
-    /// Shares the handles with the other nodes of a cluster; `nil` if the node belongs to none.
-    private let sharing: ClusterHandles?
     /// The bounds of the store; a reload may change them.
     var limits: HandleStore.Limits
     private var lookups: [Int: LookupResult] = [:]
@@ -62,8 +61,7 @@ final class HandleKeeper: @unchecked Sendable {
         _ settings: Configuration.Handles, in store: HandleStore, sharing: ClusterHandles? = nil, log: EventLog,
         on loop: EventLoop
     ) {
-        self.store = store
-        self.sharing = sharing
+        records = HandleRecords(store: store, sharing: sharing)
         limits = HandleStore.Limits(settings)
         self.log = log
         self.loop = loop
@@ -82,7 +80,10 @@ final class HandleKeeper: @unchecked Sendable {
         Task(executorPreference: loop) {
             let found: Found
             do {
-                found = try await self.lookUp(handle, limits, isInUse: isInUse, at: now)
+                let (entry, isAlone) = try await self.records.find(handle, limits, isInUse: isInUse, at: now)
+                found =
+                    entry.map { .entry($0, isAlone: isAlone) }
+                    ?? .unknown(self.use.outcome(ofUnknown: handle, isAlone: isAlone))
             } catch {
                 found = .refused(self.failed(error))
             }
@@ -120,9 +121,15 @@ final class HandleKeeper: @unchecked Sendable {
         requests[number] = result
         let limits = limits
         Task(executorPreference: loop) {
-            let answer: HandleStore.Answer
+            var answer: HandleStore.Answer
             do {
-                answer = try await self.answer(to: request, app: app, isRepeated: isRepeated, limits, at: now)
+                let isAlone: Bool
+                (answer, isAlone) = try await self.records.perform(
+                    request, app: app, isRepeated: isRepeated, limits, at: now)
+                if answer.outcome == HandleEntry.unknown {
+                    let handle = self.store.handle(of: request, app: app)
+                    answer = HandleStore.Answer(self.use.outcome(ofUnknown: handle, isAlone: isAlone))
+                }
             } catch {
                 answer = HandleStore.Answer(self.failed(error))
             }
@@ -131,68 +138,7 @@ final class HandleKeeper: @unchecked Sendable {
         }
     }
 
-    private func lookUp(
-        _ handle: Handle, _ limits: HandleStore.Limits, isInUse: Bool, at now: Int64
-    ) async throws -> Found {
-        let (newer, isAlone) = try await takeNewer(handle, limits)
-        if let newer, newer.entry.isUsable(limits, isInUse: isInUse, at: now) {
-            return .entry(newer.entry, isAlone: false)
-        }
-        if newer == nil, let own = try await store.find(handle, limits, isInUse: isInUse, at: now) {
-            return .entry(own, isAlone: isAlone)
-        }
-        return .unknown(use.outcome(ofUnknown: handle, isAlone: isAlone))
-    }
-
-    private func answer(
-        to request: HandleRequest, app: String, isRepeated: Bool, _ limits: HandleStore.Limits, at now: Int64
-    ) async throws -> HandleStore.Answer {
-        guard let sharing else { return try await store.perform(request, app: app, limits, at: now) }
-        var wasTaken = false
-        if case .register = request.action, !isRepeated, let wait = await sharing.takeRegistration() {
-            guard wait == 0 else { return HandleStore.Answer(.retry(.tooManyUnproven, after: wait)) }
-            wasTaken = true
-        }
-        let handle = store.handle(of: request, app: app)
-        var answer = HandleStore.Answer(Self.full)
-        let (newer, isAlone) = try await takeNewer(handle, limits)
-        if newer?.isSaved ?? true {
-            answer = try await store.perform(request, app: app, limits, at: now)
-        }
-        if answer.outcome == HandleEntry.unknown {
-            return HandleStore.Answer(use.outcome(ofUnknown: handle, isAlone: isAlone))
-        }
-        if answer.handle != nil {
-            // The other nodes know it from now on.
-            guard let own = try await store.sealed(handle) else { return answer }
-            if case .unavailable = await sharing.exchange(own.name, own, limits) {
-                sharing.changed(handle)
-            } else {
-                sharing.told(handle)
-            }
-        } else if wasTaken, answer.outcome.kind == .retry {
-            sharing.refundRegistration()
-        }
-        return answer
-    }
-
-    /// Takes over what another node knows about a handle, if that is newer.
-    /// - Returns: what it took over, and whether the other nodes could not be asked.
-    private func takeNewer(
-        _ handle: Handle, _ limits: HandleStore.Limits
-    ) async throws -> (newer: (entry: HandleEntry, isSaved: Bool)?, isAlone: Bool) {
-        guard let sharing else { return (nil, false) }
-        let own = try await store.sealed(handle)
-        switch await sharing.exchange(store.name(of: handle), own, limits) {
-        case .newer(let other): return (try await store.merge(other, of: handle, limits), false)
-        case .same: return (nil, false)
-        case .unavailable: return (nil, true)
-        }
-    }
-
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
-    /// The store has no room for the handle of another node.
-    private static let full = Outcome.retry(.nodeBusy, after: HandleStore.fullRetry)
 
     private func nextNumber() -> Int {
         lastNumber += 1
@@ -234,7 +180,7 @@ final class HandleKeeper: @unchecked Sendable {
     /// - Parameter now: Unix time in seconds.
     func secondPassed(at now: Int64) {
         loop.preconditionOnLoop()
-        if let sharing {
+        if let sharing = records.sharing {
             let limits = limits
             Task(executorPreference: loop) { await sharing.secondPassed(self.store, limits) }
         }
@@ -252,7 +198,7 @@ final class HandleKeeper: @unchecked Sendable {
         let saved = use.unsaved
         do {
             try await store.rang(Array(saved), at: now)
-            sharing?.rang(saved.map { store.name(of: $0) }, limits, at: now)
+            records.sharing?.rang(saved.map { store.name(of: $0) }, limits, at: now)
             use.saved(saved)
             if sweeps {
                 nextSweep = .now + Self.sweepInterval

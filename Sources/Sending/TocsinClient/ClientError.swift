@@ -31,7 +31,7 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
         case .proxyUnreachable(let endpoint, let reason): self = .proxyUnreachable(endpoint, reason)
         case .refused(let goAway): self = .connectionClosed(goAway)
         case .siteRefused: self = .connectionClosed(GoAway(code: .abuse, text: SiteIdentity.refusal))
-        case .foreign(let reason):
+        case .protocolError(let reason):
             self = .connectionClosed(GoAway(code: .protocolError, text: "the node does not speak TNP (\(reason))"))
         }
     }

@@ -1112,46 +1112,6 @@ extension SenderSessionTests {
 
 private func numbers(_ range: ClosedRange<UInt32>) -> [UInt32] { Array(range) }
 
-private func makeEnvelope(_ number: Int) throws -> Envelope {
-    let iv = Array(String(1_000_000_000_000_000 + number).utf8)
-    return try Envelope(
-        magic: .iOS, deviceToken: Array("d45161df3d172837".utf8)[...], iv: iv[...],
-        ciphertext: [UInt8](repeating: 0x41, count: 32)[...], format: .pipe)
-}
-
-private func makePuzzle(_ effort: UInt32, seed: UInt8 = 7) -> Puzzle {
-    Puzzle(seed: [UInt8](repeating: seed, count: 16), effort: effort, lifetime: 3600)
-}
-
-private func makeWelcome(
-    _ features: Welcome.Features = [], inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)
-) -> Welcome {
-    Welcome(
-        features: features, maximumFrame: 8192, maximumInFlight: inFlight, idleTimeout: 600,
-        serverTime: 1_760_000_000_123,
-        puzzle: puzzle, routes: ["bisq/iOS"])
-}
-
-private func welcomeFrame(
-    _ features: Welcome.Features = [], inFlight: UInt16 = 64, puzzle: Puzzle = makePuzzle(0)
-) -> [UInt8] {
-    var output: [UInt8] = []
-    output.append(makeWelcome(features, inFlight: inFlight, puzzle: puzzle))
-    return output
-}
-
-private func puzzleFrame(_ puzzle: Puzzle) -> [UInt8] {
-    var output: [UInt8] = []
-    output.append(puzzle)
-    return output
-}
-
-private func resultFrame(_ request: UInt32, _ outcome: Outcome) -> [UInt8] {
-    var output: [UInt8] = []
-    output.append(SubmissionResult(request: request, outcome: outcome))
-    return output
-}
-
 /// Drives a session and records what it sends and the actions that it requests.
 private struct Sender {
     var session: SenderSession

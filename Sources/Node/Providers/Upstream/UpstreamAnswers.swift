@@ -132,7 +132,7 @@ package enum UpstreamAnswers {
     static func attemptResult(on failure: NodeLink.Failure, isNew: Bool) -> AttemptResult {
         var result: AttemptResult
         switch failure {
-        case .unreachable, .proxyUnreachable, .nothingThere, .foreign:
+        case .unreachable, .proxyUnreachable, .nothingThere, .protocolError:
             result = unavailable.attemptResult(answer: TransportEvent.unreachable.rawValue)
             result.detail = failure.text
         case .siteRefused:

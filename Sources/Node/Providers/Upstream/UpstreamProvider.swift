@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
-import DequeModule
 import EventLoop
 import Sender
 import TNP
-import Tables
 import Time
 
 /// An upstream node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
@@ -48,12 +46,12 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     package static let maximumCircuits = PhoneCircuits<Circuit>.maximum
     private static let tickInterval = Duration.seconds(1)
 
-    /// The connections for one device token, or for several beyond ``maximumCircuits``.
+    /// The connections for one device token, or for several beyond ``maximumCircuits``. A circuit has the number of its
+    /// first link.
     final class Circuit {
         let key: [UInt8]
         let links: [NodeLink]
-        /// Attempts without a result.
-        var attempts = 0
+        var number: Int { links[0].id }
 
         init(_ key: [UInt8], _ links: [NodeLink]) {
             self.key = key
@@ -61,19 +59,8 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         }
     }
 
-    /// An attempt without a result.
-    private struct Exchange {
-        let number: UInt64
-        let receiver: any AttemptReceiver
-        let circuit: Circuit
-        /// The link whose session has the submission, and its request number there.
-        var place: (link: Int, request: UInt32)?
-        /// The links that failed, and why the last one did.
-        var tried: Set<Int> = []
-        var failure: NodeLink.Failure?
-    }
-
-    private typealias Handle = Slab<Exchange>.Handle
+    private typealias Attempt = UpstreamAttempts.Attempt
+    private typealias Place = UpstreamAttempts.Place
 
     private let keys: UpstreamKeys
     package var upstreamKeys: UpstreamKeys? { keys }
@@ -83,12 +70,9 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private let loop: EventLoop
     private var linkFactory: NodeLinkFactory
     private var nodes: UpstreamNodes
+    private var attempts = UpstreamAttempts(timeout: UpstreamProvider.answerTimeout)
     private var circuits = PhoneCircuits<Circuit>()
-    /// The circuit of each link, and the attempts whose submissions its session has.
-    private var links: [Int: (circuit: Circuit, index: Int, attempts: [UInt32: Handle])] = [:]
-    private var exchanges = Slab<Exchange>()
-    /// The attempts by their deadlines, earliest first; those with a result stay until then.
-    private var deadlines: Deque<(time: MonotonicTime, handle: Handle)> = []
+    private var circuitsByNumber: [Int: Circuit] = [:]
     private var ticker: Timer?
     private var isRetired = false
     private var isClosed = false
@@ -133,15 +117,12 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         } catch {
             return receiver.attempted(number, AttemptResult(error))
         }
-        guard !isClosed else {
-            return receiver.attempted(number, Self.closed)
-        }
+        guard !isClosed else { return receiver.attempted(number, Self.closed) }
         let circuit = circuit(for: Array(envelope.phone.bytes))
-        circuit.attempts += 1
-        let handle = exchanges.insert(Exchange(number: number, receiver: receiver, circuit: circuit))
-        deadlines.append((.now + Self.answerTimeout, handle))
+        let attempt = attempts.begin(
+            UpstreamAttempts.Caller(number: number, receiver: receiver), on: circuit.number, now: .now)
         startTicker()
-        place(handle, PendingSubmission(Submission(request: 0, envelope: made), workLimit: Self.workLimit))
+        place(attempt, PendingSubmission(Submission(request: 0, envelope: made), workLimit: Self.workLimit))
     }
 
     package func retire() {
@@ -150,7 +131,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     }
 
     private func closeIfDone() {
-        if isRetired, exchanges.count == 0 { close() }
+        if isRetired, attempts.count == 0 { close() }
     }
 
     package func close() {
@@ -159,12 +140,10 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         for circuit in circuits.all {
             for link in circuit.links { link.close() }
         }
-        let open = deadlines.map(\.handle)
-        (circuits, links, ticker) = (PhoneCircuits(), [:], nil)
-        deadlines.removeAll()
+        (circuits, circuitsByNumber, ticker) = (PhoneCircuits(), [:], nil)
         withExtendedLifetime(self) {
             loop.letGo(of: self)
-            for handle in open { finish(handle, Self.closed) }
+            for caller in attempts.finishAll() { caller.receiver.attempted(caller.number, Self.closed) }
         }
     }
 
@@ -175,109 +154,102 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     // MARK: Circuits
 
     private func circuit(for phone: [UInt8]) -> Circuit {
-        switch circuits.circuit(for: phone, isIdle: sharesConnections ? nil : { $0.attempts == 0 }) {
+        switch circuits.circuit(for: phone, isIdle: sharesConnections ? nil : { self.attempts.isIdle($0.number) }) {
         case .known(let circuit): return circuit
         case .new(let idle):
             if let idle {
                 for link in idle.links { link.close() }
-                forgetLinks(of: idle)
+                forget(idle)
             }
             let circuit = Circuit(phone, linkFactory.links(for: self, on: loop))
-            for (index, link) in circuit.links.enumerated() { links[link.id] = (circuit, index, [:]) }
+            attempts.open(circuit.number, links: circuit.links.map(\.id))
             circuits.insert(circuit, for: phone)
+            circuitsByNumber[circuit.number] = circuit
             return circuit
         }
     }
 
-    private func forgetLinks(of circuit: Circuit) {
-        for link in circuit.links { links[link.id] = nil }
+    private func forget(_ circuit: Circuit) {
+        circuitsByNumber[circuit.number] = nil
+        attempts.close(circuit.number, links: circuit.links.map(\.id))
     }
 
     /// The links of an attempt.
-    private func candidates(for exchange: Exchange, now: MonotonicTime) -> [UpstreamNodes.Candidate] {
-        for link in exchange.circuit.links {
+    private func candidates(
+        for entry: UpstreamAttempts.Entry, on circuit: Circuit, now: MonotonicTime
+    ) -> [UpstreamNodes.Candidate] {
+        circuit.links.map { link in
             link.node.revive(now: now)
             if link.isUnused { link.node.endPause(now: now) }
-        }
-        return exchange.circuit.links.map { link in
-            UpstreamNodes.Candidate(
+            return UpstreamNodes.Candidate(
                 isUsable: link.node.isUsable, isConnected: link.isConnected, isSlow: link.node.isSlow,
-                hasFailed: exchange.tried.contains(link.id))
+                hasFailed: entry.tried.contains(link.id))
         }
     }
 
     /// Gives a submission to a usable node that has not failed it; ends the attempt if there is none.
-    private func place(_ handle: Handle, _ submission: PendingSubmission) {
-        let exchange = exchanges[handle]
-        let circuit = exchange.circuit
+    private func place(_ attempt: Attempt, _ submission: PendingSubmission) {
+        guard let entry = attempts[attempt], let circuit = circuitsByNumber[entry.circuit] else { return }
         let now = MonotonicTime.now
-        guard let index = nodes.choice(of: candidates(for: exchange, now: now), now: now) else {
+        guard let index = nodes.choice(of: candidates(for: entry, on: circuit, now: now), now: now) else {
             let known = circuit.links.lazy.compactMap(\.failure).first ?? .unreachable("no node can be used now")
             return finish(
-                handle, UpstreamAnswers.attemptResult(on: exchange.failure ?? known, isNew: exchange.failure != nil))
+                attempt, UpstreamAnswers.attemptResult(on: entry.failure ?? known, isNew: entry.failure != nil))
         }
         let link = circuit.links[index]
-        let request = link.session.add(submission)
-        links[link.id]?.attempts[request] = handle
-        exchanges[handle].place = (link.id, request)
+        attempts.place(attempt, at: Place(link: link.id, request: link.session.add(submission)))
         link.wake()
     }
 
-    private func finish(_ handle: Handle, _ result: AttemptResult) {
-        guard let exchange = exchanges.remove(handle) else { return }
-        exchange.circuit.attempts -= 1
-        exchange.receiver.attempted(exchange.number, result)
+    private func finish(_ attempt: Attempt, _ result: AttemptResult) {
+        guard let caller = attempts.finish(attempt) else { return }
+        caller.receiver.attempted(caller.number, result)
         closeIfDone()
     }
 
     // MARK: NodeLinkOwner
 
-    package func needs(_ link: NodeLink) -> Bool { links[link.id].map { $0.circuit.attempts > 0 } ?? false }
+    package func needs(_ link: NodeLink) -> Bool { attempts.needs(link.id) }
 
     package func handle(_ event: NodeLink.Event, of link: NodeLink) {
+        guard let node = attempts.node(of: link.id) else { return }
+        let now = MonotonicTime.now
         switch event {
         case .connecting, .connected, .usable, .retrying, .solving: break
-        case .welcomed(let welcome):
-            if let index = links[link.id]?.index { nodes.answered(index, welcome: welcome, now: .now) }
-        case .answered(let result): answered(result, by: link)
+        case .welcomed(let welcome): nodes.answered(node, welcome: welcome, now: now)
+        case .answered(let result):
+            nodes.answered(node, now: now)
+            answered(result, by: link)
         case .unusable(let requests):
             let failure = link.failure ?? .unreachable("the connection was closed")
-            if let index = links[link.id]?.index { nodes.failed(index, failure, now: .now) }
-            for request in requests {
-                guard let (handle, submission) = withdraw(request, from: link) else { continue }
-                exchanges[handle].tried.insert(link.id)
-                exchanges[handle].failure = failure
-                place(handle, submission)
-            }
+            nodes.failed(node, failure, now: now)
+            for request in requests { move(Place(link: link.id, request: request), from: link, because: failure) }
         case .slow(let requests):
-            guard let (_, index, attempts) = links[link.id] else { break }
-            let now = MonotonicTime.now
-            nodes.hesitated(index, now: now)
-            for request in requests {
-                guard let handle = attempts[request],
-                    nodes.hasQuick(among: candidates(for: exchanges[handle], now: now), now: now),
-                    let (_, submission) = withdraw(request, from: link)
+            nodes.hesitated(node, now: now)
+            for place in requests.map({ Place(link: link.id, request: $0) }) {
+                guard let entry = attempts.attempt(at: place).flatMap({ attempts[$0] }),
+                    let circuit = circuitsByNumber[entry.circuit],
+                    nodes.hasQuick(among: candidates(for: entry, on: circuit, now: now), now: now)
                 else { continue }
-                place(handle, submission)
+                move(place, from: link)
             }
         }
     }
 
-    private func withdraw(_ request: UInt32, from link: NodeLink) -> (Handle, PendingSubmission)? {
-        guard let submission = link.withdraw(request),
-            let handle = links[link.id]?.attempts.removeValue(forKey: request)
-        else { return nil }
-        exchanges[handle].place = nil
-        return (handle, submission)
+    /// Gives an attempt to another node.
+    private func move(_ place: Place, from link: NodeLink, because failure: NodeLink.Failure? = nil) {
+        guard let submission = link.withdraw(place.request),
+            let attempt = attempts.remove(from: place, because: failure)
+        else { return }
+        self.place(attempt, submission)
     }
 
     private func answered(_ result: SubmissionResult, by link: NodeLink) {
-        if let index = links[link.id]?.index { nodes.answered(index, now: .now) }
         // A QUEUED that nobody asked for is not the end: the final outcome follows.
         guard result.outcome.isFinal else { return }
         _ = link.session.takeRefused(result.request)
-        guard let handle = links[link.id]?.attempts.removeValue(forKey: result.request) else { return }
-        finish(handle, UpstreamAnswers.attemptResult(on: result.outcome))
+        guard let attempt = attempts.attempt(at: Place(link: link.id, request: result.request)) else { return }
+        finish(attempt, UpstreamAnswers.attemptResult(on: result.outcome))
     }
 
     // MARK: Time
@@ -291,31 +263,29 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private func tick() {
         ticker = nil
         let now = MonotonicTime.now
-        while let first = deadlines.first, first.time <= now {
-            deadlines.removeFirst()
-            timeOut(first.handle)
-        }
+        while let attempt = attempts.nextOverdue(now: now) { timeOut(attempt) }
         for circuit in Array(circuits.all) {
             for link in circuit.links { link.watch(now: now) }
-            if circuit.attempts == 0, circuit.links.allSatisfy({ $0.isUnused && $0.node.retryAt <= now }) {
+            if attempts.isIdle(circuit.number),
+                circuit.links.allSatisfy({ $0.isUnused && $0.node.retryAt <= now })
+            {
                 circuits.remove(circuit.key)
-                forgetLinks(of: circuit)
+                forget(circuit)
             }
         }
-        if circuits.all.isEmpty, deadlines.isEmpty { loop.letGo(of: self) } else { startTicker() }
+        if circuits.all.isEmpty, !attempts.hasDeadlines { loop.letGo(of: self) } else { startTicker() }
     }
 
-    private func timeOut(_ handle: Handle) {
-        guard exchanges.contains(handle) else { return }
-        if let place = exchanges[handle].place {
-            links[place.link]?.attempts[place.request] = nil
-            let link = exchanges[handle].circuit.links.first { $0.id == place.link }
-            link?.stopSolving(place.request)
-            link?.session.remove(place.request)
-            link?.flush()
+    private func timeOut(_ attempt: Attempt) {
+        if let entry = attempts[attempt], let place = entry.place,
+            let link = circuitsByNumber[entry.circuit]?.links.first(where: { $0.id == place.link })
+        {
+            link.stopSolving(place.request)
+            link.session.remove(place.request)
+            link.flush()
             // A node that does not answer must not keep the connection, and with it the circuit, for ever.
-            link?.closeIfEmpty()
+            link.closeIfEmpty()
         }
-        finish(handle, UpstreamAnswers.timedOut)
+        finish(attempt, UpstreamAnswers.timedOut)
     }
 }

@@ -68,14 +68,14 @@ final class ClusterHandles {
         }
     }
 
-    /// Takes one from the nodes' budget for REGISTER.
-    /// - Returns: milliseconds until there is one; 0 if it was taken; `nil` if the node decides alone.
-    func takeRegistration(isolation: isolated (any Actor)? = #isolation) async -> UInt32? {
+    /// Spends one of the nodes' budget for REGISTER.
+    /// - Returns: milliseconds until there is one; 0 if it was spent; `nil` if the node decides alone.
+    func spendRegistration(isolation: isolated (any Actor)? = #isolation) async -> UInt32? {
         let reply = try? await engine.ask(calls.spend(settings(), isRefund: false))
         return reply?.integer.flatMap { UInt32(exactly: $0) }
     }
 
-    /// Gives back what ``takeRegistration()`` took.
+    /// Gives back what ``spendRegistration()`` spent.
     func refundRegistration() { outbox.send(calls.spend(settings(), isRefund: true)) }
 
     /// Says that the phones behind these handles were rung.

@@ -60,7 +60,6 @@ let package = Package(
         // System C libraries, one module each.
         .systemLibrary(name: "CLibevent", pkgConfig: "libevent_pthreads", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
-        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CLua", providers: [.apt(["liblua5.1-0-dev"])]),
@@ -70,6 +69,8 @@ let package = Package(
         .target(name: "CAllocator"),
         .target(name: "CBuild"),
         .target(name: "CClock"),
+        // nghttp2 (libnghttp2-dev), and the memory of its sessions, which C alone can serve fast.
+        .target(name: "CNGHTTP2", linkerSettings: [.linkedLibrary("nghttp2")]),
         // OpenSSL (libssl-dev), which must be told before it starts that it is not to clean up at exit.
         .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // What a program that simulates a world has in place of CClock and of Swift's executor.

@@ -59,6 +59,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package let stream: ByteStream
     /// nghttp2's state.
     package private(set) var handle: OpaquePointer?
+    private let memory = tocsin_session_memory_new()
     /// Unmanaged, because another reference costs a retain for each frame and each header field. Its owner closes the
     /// stream when it goes; after that, nothing here uses it.
     private let handler: Unmanaged<SessionHandler>
@@ -85,8 +86,9 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         // One stream until the server's SETTINGS allow more: a client must not assume the number of streams.
         nghttp2_option_set_peer_max_concurrent_streams(options, 1)
         let user = Unmanaged.passUnretained(self).toOpaque()
-        let create = isServer ? nghttp2_session_server_new2 : nghttp2_session_client_new2
-        _ = create(&handle, Session.callbacks, user, options)
+        let create = isServer ? nghttp2_session_server_new3 : nghttp2_session_client_new3
+        var memory = tocsin_session_memory_functions(memory)
+        _ = create(&handle, Session.callbacks, user, options, &memory)
         // Each stream has its own window; a small window for the whole connection would only starve streams.
         nghttp2_session_set_local_window_size(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Self.connectionWindow)
         nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
@@ -94,7 +96,10 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         scheduleFlush()
     }
 
-    deinit { nghttp2_session_del(handle) }
+    deinit {
+        nghttp2_session_del(handle)
+        tocsin_session_memory_del(memory)
+    }
 
     // MARK: Out
 

@@ -18,9 +18,9 @@ import Tor
         var testDescription: String { phones }
 
         /// Almost all envelopes are for phones that a push service has accepted before.
-        static let known = Bounds(phones: "known phones", devices: uncounted, allocations: 12, bytes: 6144)
+        static let known = Bounds(phones: "known phones", devices: uncounted, allocations: 8, bytes: 2560)
         /// Each envelope is the first for its phone, so that the node also stores what it learns about the phone.
-        static let new = Bounds(phones: "new phones", devices: uncounted + counted, allocations: 12, bytes: 6144)
+        static let new = Bounds(phones: "new phones", devices: uncounted + counted, allocations: 8, bytes: 4608)
     }
 
     /// Envelopes before the count, which open the connections and fill caches.

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TOCSIN_NGHTTP2_H
+#define TOCSIN_NGHTTP2_H
+
+#include <nghttp2/nghttp2.h>
+
+/// The memory of one session, used by one thread at a time. nghttp2 allocates six small objects for each request and frees
+/// them with its response: up to 64 KiB of freed objects stay here for the next request, without the allocator.
+typedef struct tocsin_session_memory tocsin_session_memory;
+
+/// Memory for one session; NULL if there is none.
+tocsin_session_memory *tocsin_session_memory_new(void);
+
+/// What nghttp2 calls.
+nghttp2_mem tocsin_session_memory_functions(tocsin_session_memory *memory);
+
+/// Returns all memory. The session must have ended.
+void tocsin_session_memory_del(tocsin_session_memory *memory);
+
+#endif

@@ -24,7 +24,7 @@ package enum SealedStream {
     /// Why a stream cannot be opened.
     package enum Failure: Error, Equatable, Sendable {
         /// The bytes are not a sealed stream.
-        case foreign
+        case notSealedStream
         /// The stream was made by a newer version.
         case newerVersion(UInt8)
         /// The passphrase is wrong, or the stream was changed.
@@ -73,9 +73,9 @@ package enum SealedStream {
         /// - Parameter header: the first ``SealedStream/headerLength`` bytes, or fewer if there are no more.
         /// - Throws: ``Failure``.
         package init(header: [UInt8], passphrase: [UInt8]) throws(Failure) {
-            guard header.starts(with: mark), header.count > mark.count else { throw .foreign }
+            guard header.starts(with: mark), header.count > mark.count else { throw .notSealedStream }
             guard header[mark.count] == version else { throw .newerVersion(header[mark.count]) }
-            guard header.count == headerLength else { throw .foreign }
+            guard header.count == headerLength else { throw .notSealedStream }
             var rest = header.dropFirst(mark.count + 1)
             func number() -> UInt32 {
                 defer { rest = rest.dropFirst(4) }
@@ -84,11 +84,13 @@ package enum SealedStream {
             let cost = (passes: number(), kibibytes: number())
             guard (1...maximumCost.passes).contains(cost.passes),
                 (8...maximumCost.kibibytes).contains(cost.kibibytes)
-            else { throw .foreign }
+            else { throw .notSealedStream }
             var key = try SealedStream.key(passphrase, Array(rest.prefix(saltLength)), cost)
             defer { sodium_memzero(&key, key.count) }
             let start = Array(rest.dropFirst(saltLength))
-            guard crypto_secretstream_xchacha20poly1305_init_pull(&state, start, key) == 0 else { throw .foreign }
+            guard crypto_secretstream_xchacha20poly1305_init_pull(&state, start, key) == 0 else {
+                throw .notSealedStream
+            }
         }
 
         deinit {

@@ -114,7 +114,8 @@ package final class ByteStream {
         socket.close()
     }
 
-    /// Removes the handler with this identity, if it is still the stream's handler. For handlers that end.
+    /// Removes the handler with this identity, if it is still the stream's handler. For the `deinit` of a handler,
+    /// which cannot pass itself.
     func detach(_ handler: ObjectIdentifier) {
         if handlerIdentity == handler { self.handler = nil }
     }

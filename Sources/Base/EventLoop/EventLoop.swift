@@ -53,7 +53,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// What the loop's world calls in the next turn.
     private var ready: [() -> Void] = []
     /// Whether the world gives the loop a turn.
-    private var hasTurn = false
+    private var isTurnScheduled = false
 
     private static let processSetUp: Void = {
         evthread_use_pthreads()
@@ -157,7 +157,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         kept[ObjectIdentifier(object)] = object
     }
 
-    /// Ends what ``keep(_:)`` began. Loop only.
+    /// Releases an object that ``keep(_:)`` retains. Loop only.
     package func letGo(of object: AnyObject) {
         preconditionOnLoop()
         kept[ObjectIdentifier(object)] = nil
@@ -239,10 +239,10 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 // MARK: In a world
 
 extension EventLoop {
-    /// Asks the world for a turn, unless it gives one anyway.
+    /// Asks the simulated world to run a turn, unless one is scheduled already.
     private func requestTurn() {
-        guard !hasTurn else { return }
-        hasTurn = true
+        guard !isTurnScheduled else { return }
+        isTurnScheduled = true
         world?.needsTurn(self)
     }
 
@@ -259,7 +259,7 @@ extension EventLoop {
         ready = []
         for body in bodies { body() }
         finishTurn()
-        hasTurn = false
+        isTurnScheduled = false
         if !ready.isEmpty || !local.isEmpty { requestTurn() }
     }
 

@@ -8,7 +8,7 @@ final class KernelSocket: StreamSocket {
     // A stream closes its socket before it goes.
     unowned(unsafe) var stream: ByteStream?
     private let loop: EventLoop
-    /// -1 after the end.
+    /// -1 if the system gave no socket, and after the socket was closed.
     private var descriptor: Int32
     private var readEvent: OpaquePointer?
     private var writeEvent: OpaquePointer?

@@ -8,7 +8,7 @@ package final class StreamReader: ByteStreamHandler {
     private let limit: Int
     private var buffer: [UInt8] = []
     private var ended: StreamError?
-    /// Whether the stream is connected. Reset it when TLS starts on the stream.
+    /// Whether data can flow: TCP is connected, and a TLS handshake is complete. Set it to `false` before TLS starts.
     var isConnected: Bool
     private let pausesWhenConnected: Bool
     private var waiting: CheckedContinuation<Void, Never>?

@@ -85,7 +85,7 @@ package final class Connection {
         return statement
     }
 
-    /// The number of rows that the last statement inserted, changed or deleted.
+    /// The number of rows that the last INSERT, UPDATE or DELETE changed.
     package var changes: Int { Int(sqlite3_changes64(handle)) }
 
     /// The row id of the last inserted row.

@@ -125,7 +125,7 @@ final class EngineFunctions {
         lua_setfield(lua, -2, name)
     }
 
-    /// The text of a string or a number. Redis writes numbers with 17 digits.
+    /// The text of a string or a number. Redis writes a fraction with 17 digits, this with as many as tell it apart.
     private func bytes(at index: Int32) -> [UInt8] {
         if lua_type(lua, index) == LUA_TNUMBER {
             let number = lua_tonumber(lua, index)

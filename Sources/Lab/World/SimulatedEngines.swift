@@ -109,8 +109,8 @@ package final class SimulatedEngines: @unchecked Sendable {
         lastArrival = arrival
         simulation.schedule(at: arrival, in: simulation.background) { [self] in
             guard index == primary else { return }
-            // A replica that was away asks for all.
             guard isReachable(replica, from: Self.machine(ofServer: index)) else { return isComplete = false }
+            // A replica that has missed changes gets the whole state: a full resynchronisation.
             if isComplete { servers[replica].store.apply(changes) } else { copy() }
         }
     }

@@ -92,7 +92,7 @@ struct BenchSilence: AsyncParsableCommand {
     }
 }
 
-/// Connections on which nothing is sent, held until the node closes them.
+/// Opens connections and sends nothing on them. Each stays until the node closes it or the run ends.
 private actor SilentCrowd: ByteStreamHandler {
     private nonisolated let loop = EventLoop(name: "silent")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }

@@ -175,7 +175,7 @@ extension Admission {
         }
     }
 
-    /// Takes over what the engine knows about a device token.
+    /// Adopts the record that the nodes of the cluster share about a device token.
     package mutating func learn(_ shared: SharedRecord, of token: UInt64) {
         let before = tokens[token]
         var record = before ?? TokenRecord(token: token)

@@ -383,7 +383,7 @@ package enum StateArchive {
                 return try SealedStream.Reader(header: header, passphrase: passphrase)
             } catch {
                 throw switch error {
-                case .foreign:
+                case .notSealedStream:
                     Failure(description: "this is not an archive of tocsin state export, or it is cut short")
                 case .newerVersion(let version):
                     Failure(

@@ -174,7 +174,7 @@ struct DeliveryCore: ~Copyable {
         return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .refused(.rejected(.ttlRanOut)) : .new(route)
     }
 
-    /// The sequence number of an envelope accepted at this time, unless another was accepted at the same. It is above every
+    /// The lowest sequence number of an envelope accepted at this time: two of the same time have two numbers. It is above every
     /// row id of a spool, so that envelopes of an earlier process have lower numbers than those of this process.
     static func sequence(at time: MonotonicTime) -> UInt64 { 1 << 63 | time.nanoseconds }
 

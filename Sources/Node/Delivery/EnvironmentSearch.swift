@@ -8,18 +8,18 @@ import TNP
 /// the other one: Apple would count each repeated refusal against the node.
 struct EnvironmentSearch {
     /// The environment to ask; `nil` for the environment of the sender's magic.
-    private var home: Magic?
+    private var chosen: Magic?
     private var hasSwitched = false
 
-    /// Starts with the environment that accepted the device token before, unless the search has begun.
+    /// Sets the first environment to ask to the one that accepted the device token before, unless one is set already.
     /// - Parameter known: the environment that accepted the token; `nil` if that is the environment of the sender's
     ///   magic, or if no environment has accepted the token.
     mutating func begin(at known: Magic?) {
-        if home == nil { home = known }
+        if chosen == nil { chosen = known }
     }
 
     /// The environment to ask for an envelope with this magic.
-    func environment(for magic: Magic) -> Magic { home ?? magic }
+    func environment(for magic: Magic) -> Magic { chosen ?? magic }
 
     /// Records the answer of an environment.
     /// - Parameters:
@@ -33,7 +33,7 @@ struct EnvironmentSearch {
         case .unknownInEnvironment:
             guard !hasSwitched, let other = asked.service.otherEnvironment, maySwitch(other) else { return false }
             hasSwitched = true
-            home = other
+            chosen = other
             return true
         case .none, .accepted, .paused, .otherApp, .gone: return false
         }

@@ -10,7 +10,7 @@ enum TorCheck: Equatable {
     /// The node has its own tor.
     case managed(TorSettings.Runner, Result<TorBuild, TorProblem>, problems: [String] = [])
     /// An external tor serves the onion of this directory.
-    case foreign(directory: String, Result<OnionAddress?, OnionFileError>)
+    case external(directory: String, Result<OnionAddress?, OnionFileError>)
     /// The node does not run tor, and `tor.onion_directory` names no external one.
     case none(isInstalled: Bool)
 
@@ -31,10 +31,10 @@ enum TorCheck: Equatable {
                 "\(build.version), built without proof of work: the onion has no defence against a flood. Install tor from"
                     + " Debian or deb.torproject.org")
         case .managed(_, .failure(let trouble), _): Finding(.tor, "tor", .failed, "\(trouble)")
-        case .foreign(_, .success(let address?)): Finding(.tor, "onion", .ok, "\(address), served by an external tor")
-        case .foreign(let directory, .success(nil)):
+        case .external(_, .success(let address?)): Finding(.tor, "onion", .ok, "\(address), served by an external tor")
+        case .external(let directory, .success(nil)):
             Finding(.tor, "onion", .warning, "no keys in \(directory) yet: start the external tor, which creates them")
-        case .foreign(_, .failure(let error)):
+        case .external(_, .failure(let error)):
             Finding(
                 .tor, "onion", .warning,
                 "\(error). Only tocsin onion needs this file: run it as the user of the external tor, or as root")
@@ -70,9 +70,9 @@ extension TorCheck {
             return .none(isInstalled: TorSettings.isInstalled(settings.binary, path: path))
         }
         do throws(OnionFileError) {
-            return .foreign(directory: directory, .success(try OnionKeys.address(in: directory)))
+            return .external(directory: directory, .success(try OnionKeys.address(in: directory)))
         } catch {
-            return .foreign(directory: directory, .failure(error))
+            return .external(directory: directory, .failure(error))
         }
     }
 }

@@ -247,7 +247,7 @@ final class NodeParts: DispatchObserver {
             log.logger.notice("credentials reloaded", metadata: ["routes_replaced": .number(replaced)])
             reloadState.readCredentials()
         } catch let error as KeyHolder.Failure {
-            providers.filesWillBeReadAgain()
+            providers.reportChangeAgain()
             guard reloadState.failed(.credentials, "\(error)", at: UnixTime.now) else { return }
             log.logger.error(
                 "changed credential files cannot be read now; the node keeps the old credentials: \(error)")

@@ -34,8 +34,9 @@ final class ResponseDecoder {
 
     deinit { parser.deallocate() }
 
-    /// Consumes bytes.
-    /// - Returns: the response that they complete, if they do. A server sends nothing after it, until the next request.
+    /// Decodes bytes.
+    /// - Returns: the final response, if they complete one; `nil` if not.
+    /// - Throws: ``Fault``, also if they go on after a final response.
     func append(_ bytes: RawSpan) throws(Fault) -> HTTPClientResponse? {
         exchangeBytes += bytes.byteCount
         guard exchangeBytes <= Self.maximumExchange else { throw .tooLarge }

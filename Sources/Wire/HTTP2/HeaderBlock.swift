@@ -7,7 +7,7 @@ import Cryptography
 package struct HeaderBlock: Sendable, Redacted {
     /// How HPACK encodes a field (RFC 7541 §6.2).
     package enum Indexing: Sendable {
-        /// Added to the peer's table: for values that repeat.
+        /// The dynamic table may take it: for values that repeat.
         case allowed
         /// Added only with the first request of a connection, so that the name is in the table; later values are
         /// literals.

@@ -62,14 +62,14 @@ import Testing
                 return error
             }
         }
-        #expect(failure(Array("HTTP/1.1 200 OK".utf8)) == .foreign)
-        #expect(failure([]) == .foreign)
-        #expect(failure(Array(header.dropLast())) == .foreign)
+        #expect(failure(Array("HTTP/1.1 200 OK".utf8)) == .notSealedStream)
+        #expect(failure([]) == .notSealedStream)
+        #expect(failure(Array(header.dropLast())) == .notSealedStream)
         var newer = header
         newer[8] = 2
         #expect(failure(newer) == .newerVersion(2))
         var expensive = header
         for index in 9..<17 { expensive[index] = 0xFF }
-        #expect(failure(expensive) == .foreign)
+        #expect(failure(expensive) == .notSealedStream)
     }
 }

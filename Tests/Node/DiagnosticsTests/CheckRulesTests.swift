@@ -168,9 +168,9 @@ import Testing
             (.managed(.node, .success(bare)), .warning, "proof of work"),
             (.managed(.node, .failure(.missing(binary: "tor"))), .failed, "apt install tor"),
             (.managed(.node, .failure(.tooOld(old))), .failed, "too old"),
-            (.foreign(directory: "/o", .success(address)), .ok, "\(address)"),
-            (.foreign(directory: "/o", .success(nil)), .warning, "/o"),
-            (.foreign(directory: "/o", .failure(.missing(file: "/o"))), .warning, "/o"),
+            (.external(directory: "/o", .success(address)), .ok, "\(address)"),
+            (.external(directory: "/o", .success(nil)), .warning, "/o"),
+            (.external(directory: "/o", .failure(.missing(file: "/o"))), .warning, "/o"),
             (.none(isInstalled: true), .warning, "tor.onion_directory"),
             (.none(isInstalled: false), .warning, "apt install tor"),
         ]

@@ -25,7 +25,7 @@ package enum FaultDirective: Sendable, Equatable {
         restart PLATFORM                listen again on the same port
         certificate PLATFORM KIND       good, untrusted, expired or other-name, for new connections
 
-        goaway-every=N[:early]          GOAWAY at every Nth request of a connection; early: drop the newest streams
+        goaway-every=N[:early]          GOAWAY at the Nth request of each connection; early: drop the newest streams
         reset=PERMILLE[:CODE,...]       RST_STREAM with 2 INTERNAL_ERROR, 7 REFUSED_STREAM (never processed), 8 CANCEL,
                                         11 ENHANCE_YOUR_CALM or any other CODE; default: one of these four
         close=PERMILLE                  close the connection without GOAWAY and TLS close_notify

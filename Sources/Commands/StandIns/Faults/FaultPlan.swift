@@ -31,7 +31,7 @@ extension Faults {
     /// Decides how a request is treated, from the faults and random numbers.
     /// - Parameters:
     ///   - ordinal: the number of the request on its connection, from 1.
-    ///   - isForToken: whether it requests an access token.
+    ///   - isTokenRequest: whether it requests an access token.
     func plan(
         forRequest ordinal: Int, isTokenRequest: Bool, using random: inout some RandomNumberGenerator
     ) -> FaultPlan {

@@ -25,7 +25,7 @@ package struct Faults: Sendable, Equatable {
     /// INTERNAL_ERROR, REFUSED_STREAM, CANCEL and ENHANCE_YOUR_CALM (RFC 9113 §7).
     package static let usualResetCodes: [UInt32] = [2, 7, 8, 11]
 
-    /// GOAWAY is sent at every Nth request of a connection, N from 1; `nil` for never.
+    /// The server sends GOAWAY at the Nth request of each connection, N from 1, once; `nil` for never.
     package var goAwayEvery: Int?
     /// Whether GOAWAY's last stream is up to 3 streams below the newest; requests above it are dropped. Otherwise it is
     /// the newest stream, and all requests are answered.

@@ -21,9 +21,9 @@ actor Attack {
     private let pauseFactor: Double
     private let circuits: [HostileCircuit]
     /// The current id of each hostile circuit.
-    private var names: [TorCircuit] = []
+    private var currentIDs: [TorCircuit] = []
     private var ids: TorCircuits
-    private var figures: [HostileKind: HostileStatistics] = [:]
+    private var statistics: [HostileKind: HostileStatistics] = [:]
     private var random = SystemRandomNumberGenerator()
     private var isOver = false
     private var work: [Task<Void, Never>] = []
@@ -57,7 +57,7 @@ actor Attack {
     func begin() {
         loop.makeIdle()
         for (index, circuit) in circuits.enumerated() {
-            names.append(newID(for: circuit.kind))
+            currentIDs.append(newID(for: circuit.kind))
             for stream in 0..<circuit.kind.streams {
                 work.append(Task(executorPreference: loop) { await self.run(index, stream) })
             }
@@ -70,11 +70,11 @@ actor Attack {
         isOver = true
         for task in work { await task.value }
         work = []
-        return figures
+        return statistics
     }
 
     private func newID(for kind: HostileKind) -> TorCircuit {
-        figures[kind, default: HostileStatistics()].circuits += 1
+        statistics[kind, default: HostileStatistics()].circuits += 1
         return ids.next()
     }
 
@@ -112,7 +112,7 @@ actor Attack {
                 if outcome.kind == .retry { break }
             }
             await client.close()
-            figures[circuit.kind, default: HostileStatistics()] += sum
+            statistics[circuit.kind, default: HostileStatistics()] += sum
             await rest(Self.pause)
         }
     }
@@ -121,16 +121,16 @@ actor Attack {
     /// - Returns: whether the node blocked the circuit for abuse.
     private func runStream(_ index: Int, turn: Int) async -> Bool {
         let circuit = circuits[index]
-        let name = names[index]
+        let id = currentIDs[index]
         guard let transport = circuit.kind == .http ? http : transport,
-            let stream = try? await transport.dial(on: name, by: loop)
+            let stream = try? await transport.dial(on: id, by: loop)
         else {
-            figures[circuit.kind, default: HostileStatistics()].failedConnections += 1
+            statistics[circuit.kind, default: HostileStatistics()].failedConnections += 1
             return false
         }
         let wire = HostileStream(
             stream, speaksHTTP: circuit.kind == .http, reads: circuit.kind != .neverReading)
-        var script = HostileScript(circuit, after: transport.preamble(of: name), turn: turn, pauseFactor: pauseFactor)
+        var script = HostileScript(circuit, after: transport.preamble(of: id), turn: turn, pauseFactor: pauseFactor)
         while !isOver, !wire.isClosed, let stroke = script.next(using: &random) {
             wire.send(stroke)
             await rest(stroke.pause) { wire.isClosed }
@@ -139,9 +139,9 @@ actor Attack {
         var sum = wire.statistics
         sum.connections = 1
         sum.closed = wire.isClosed ? 1 : 0
-        figures[circuit.kind, default: HostileStatistics()] += sum
+        statistics[circuit.kind, default: HostileStatistics()] += sum
         // Another stream of this circuit may already have replaced it.
-        if wire.isBanned, names[index] == name { names[index] = newID(for: circuit.kind) }
+        if wire.isBanned, currentIDs[index] == id { currentIDs[index] = newID(for: circuit.kind) }
         return wire.isBanned
     }
 

@@ -64,7 +64,7 @@ final class ConnectionJudge {
         watched.sender.append(Array(rest).span.bytes)
         while let frame = try watched.sender.next() {
             if case .submit(let submission) = try Message(frame) {
-                // A sender that uses a number twice breaks the protocol.
+                // A sender that reuses the number of a request still in flight breaks the protocol.
                 if watched.open.updateValue(simulation.now, forKey: submission.request) != nil {
                     watched.isSound = false
                 }

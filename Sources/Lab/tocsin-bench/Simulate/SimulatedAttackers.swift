@@ -12,9 +12,9 @@ final class SimulatedAttackers: @unchecked Sendable {
     private var random: SimulatedRandomNumbers
     private var running: Set<Int> = []
     private var isFlood = false
-    /// Connections that attackers have opened.
+    /// The number of connections that attackers have tried to open.
     private(set) var connections = 0
-    /// Frames with unknown device tokens that they have sent.
+    /// The number of frames with unknown device tokens that they have sent.
     private(set) var unknownTokens = 0
 
     init(_ world: SimulatedWorld) {

@@ -14,7 +14,7 @@ enum DayEvent: String, CaseIterable {
     private static let pause = Duration.seconds(300)
     private static let counts = 8...40
 
-    /// What happens in so long a time, at even intervals. The node restarts after an eighth and is killed after a quarter.
+    /// Evenly spaced events for a run of this duration. The node restarts after an eighth of it and is killed after a quarter.
     static func plan(for duration: Duration) -> [DayEvent] {
         let count = min(max(Int(duration / pause), counts.lowerBound), counts.upperBound)
         return (1..<count).map { number in

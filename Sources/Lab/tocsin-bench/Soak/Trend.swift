@@ -8,7 +8,7 @@ struct Trend {
     /// - Parameter x: the time or the work since the beginning of the run.
     mutating func add(_ value: Double, at x: Double) { samples.append((x, value)) }
 
-    /// The samples from this time or work on.
+    /// The samples whose time, or work done, is at least this.
     func suffix(from x: Double) -> Trend {
         var trend = Trend()
         trend.samples = samples.filter { $0.x >= x }

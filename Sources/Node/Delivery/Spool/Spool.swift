@@ -17,8 +17,8 @@ package final class Spool: Sendable {
     /// Bytes to leave free on the disk: deleting needs space too, so a spool that filled the disk could not be emptied.
     package static let diskReserve = 32 << 20
 
-    /// Time until finishes (removals with an outcome) that could not be committed are retried.
-    private static let pauseAfterFailure = Duration.seconds(1)
+    /// The time before the spool tries removals again that it could not commit.
+    private static let retryDelay = Duration.seconds(1)
     /// Time until removed rows are also erased from SQLite's write-ahead log.
     private static let erasureDelay = Duration.seconds(2)
     /// Expired outcomes purged with each batch, in addition to twice the number of outcomes that it adds.
@@ -168,7 +168,7 @@ package final class Spool: Sendable {
         // Queues the next batch instead of looping, so that reads can run in between.
         if followUp.runs { scheduleBatch() }
         if followUp.pauses {
-            disk.run(after: Self.pauseAfterFailure) { [weak self] in
+            disk.run(after: Self.retryDelay) { [weak self] in
                 guard let self, self.inbox.withLock({ $0.pauseEnded() }) else { return }
                 self.scheduleBatch()
             }

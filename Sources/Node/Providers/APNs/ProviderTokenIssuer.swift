@@ -6,10 +6,10 @@ import Cryptography
 package protocol ProviderTokenIssuer: AnyObject, Sendable {
     /// The public half of the key.
     var publicKey: AppleKey.Public { get }
-    /// Issues a token.
+    /// Gives the latest token, or a new one if Apple accepts one by now.
     /// - Parameters:
     ///   - now: Unix time in seconds.
-    ///   - isUnseen: whether Apple has not seen the latest one, which bears a wrong time.
+    ///   - isUnseen: whether to replace the latest token although it is young: its `iat` is wrong, and Apple has not seen it.
     ///   - result: receives the token on the loop, at once or later; `nil` if none can be issued now.
     func issue(at now: Int64, inPlaceOfUnseen isUnseen: Bool, _ result: @escaping ([UInt8]?) -> Void)
 }

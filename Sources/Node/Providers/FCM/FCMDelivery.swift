@@ -43,7 +43,7 @@ package struct FCMDelivery: AppDelivery {
     }
 
     package var platforms: [Magic] { [.android] }
-    /// One more for access tokens.
+    /// Those to FCM, and one to the server that issues access tokens.
     package var maximumConnections: Int { service.connections.upperBound + 1 }
     package var credentials: [CredentialUse] {
         [

@@ -16,7 +16,7 @@ struct CredentialWatch {
     private var before: [String: FileVersion?] = [:]
 
     /// Makes the next call of ``hasChanged()`` report the latest change once more.
-    mutating func undo() { versions = before }
+    mutating func reportAgain() { versions = before }
 
     /// Whether a file has changed since the last call.
     mutating func hasChanged() -> Bool {

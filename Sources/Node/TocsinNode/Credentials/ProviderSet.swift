@@ -37,16 +37,16 @@ final class ProviderSet {
     /// The routes that upstream nodes serve.
     var upstreamRoutes: Set<Route> { Set(current.parts.filter { $0.value.provider.upstreamKeys != nil }.keys) }
 
-    /// The upstream nodes, by app and in their order.
+    /// The upstream nodes, sorted by app, those of an app in the order of its configuration.
     var upstreams: [(app: String, node: UpstreamStatus)] {
         var all: [String: [UpstreamStatus]] = [:]
         for (route, part) in current.parts {
-            guard let relay = part.provider as? UpstreamProvider else { continue }
+            guard let upstream = part.provider as? UpstreamProvider else { continue }
             guard var nodes = all[route.app] else {
-                all[route.app] = relay.status
+                all[route.app] = upstream.status
                 continue
             }
-            for (index, status) in relay.status.enumerated() { nodes[index].merge(status) }
+            for (index, status) in upstream.status.enumerated() { nodes[index].merge(status) }
             all[route.app] = nodes
         }
         return all.sorted { $0.key < $1.key }.flatMap { app, nodes in nodes.map { (app, $0) } }
@@ -86,8 +86,8 @@ final class ProviderSet {
         return watch.hasChanged()
     }
 
-    /// Reports the latest change once more: it could not be read.
-    func filesWillBeReadAgain() { watch.undo() }
+    /// Makes ``filesHaveChanged(at:)`` report the latest change again: it could not be read.
+    func reportChangeAgain() { watch.reportAgain() }
 
     /// The expiry warnings that are due now.
     func expiryWarnings(at now: Int64) -> [(ProviderWorkshop.Certificate, ExpiryWarnings.Nearness)] {

@@ -25,7 +25,7 @@ TYPES = {
 }
 NAMES = {number: name for name, number in TYPES.items()}
 OUTCOMES = ["delivered", "queued", "rejected", "retry", "gone"]
-LARGEST_FRAME = 64 * 1024
+MAXIMUM_FRAME = 64 * 1024
 STEP_TIME = 8.0
 """Seconds that a step waits for the client unless it says otherwise."""
 
@@ -33,7 +33,7 @@ SEED = bytes(range(16))
 DEVICE_TOKEN = "conformance-token-of-a-phone-that-is-an-android"
 
 
-LARGEST_EFFORT = 2**32 - 1
+MAXIMUM_EFFORT = 2**32 - 1
 
 
 class Mismatch(Exception):
@@ -41,7 +41,7 @@ class Mismatch(Exception):
 
 
 class Luck(Mismatch):
-    """The client has found a proof of :data:`LARGEST_EFFORT`, which takes luck: the transcript is played again."""
+    """The client has found a proof of :data:`MAXIMUM_EFFORT`, which takes luck: the transcript is played again."""
 
 
 def frame(kind: int, payload: bytes) -> bytes:
@@ -141,7 +141,7 @@ class Connection:
         except (asyncio.IncompleteReadError, ConnectionError):
             raise Mismatch("the client closed the connection") from None
         length, kind = struct.unpack(">IB", head)
-        if not 0 < length <= LARGEST_FRAME:
+        if not 0 < length <= MAXIMUM_FRAME:
             raise Mismatch(f"the client sent a frame of {length} bytes")
         try:
             async with asyncio.timeout(STEP_TIME):
@@ -253,7 +253,7 @@ class Connection:
         if name != "SUBMIT":
             raise Mismatch(f"the client sent {name}")
         submit = Submit(payload)
-        is_luck = self.effort == LARGEST_EFFORT and submit.has_proof(self.seed, self.effort)
+        is_luck = self.effort == MAXIMUM_EFFORT and submit.has_proof(self.seed, self.effort)
         raise (Luck if is_luck else Mismatch)(f"the client sent SUBMIT {submit.identifier}")
 
     async def serve(self, step: dict) -> None:

@@ -370,7 +370,7 @@ CLUSTER = [
     (
         "a node's own provider token replaces one that is young",
         "Sources/Node/Cluster/functions.lua",
-        "  if present and present.age < tonumber(arguments.shortest_interval) then return {present.sealed, present.age} end\n"
+        "  if present and present.age < tonumber(arguments.minimum_interval) then return {present.sealed, present.age} end\n"
         "  local age = tonumber(arguments.age)\n"
         "  if present and present.age < age then return {present.sealed, present.age} end\n",
         "  local age = tonumber(arguments.age)\n",

@@ -19,7 +19,7 @@ from .nodes import HOPELESS_AFTER, State, choose
 from .options import Options, Progress
 from .outcome import Kind, Outcome
 
-SHORTEST_RETRY = 0.25
+MINIMUM_RETRY = 0.25
 """The shortest wait before the client obeys a node's RETRY, in seconds."""
 
 
@@ -172,7 +172,7 @@ class Channel:
             waiter.link = waiter.queued = None
             waiter.refusal = outcome
             # Jitter, so that submissions with the same pause do not return at the same moment.
-            pause = max(outcome.retry_after / 1000, SHORTEST_RETRY) * (1 + self.random() / 10)
+            pause = max(outcome.retry_after / 1000, MINIMUM_RETRY) * (1 + self.random() / 10)
             # Waiting does not help against missing work, for which the time is spent.
             is_worth_waiting = outcome.retry_after > 0 and outcome.reason not in (203, 204)
             if is_worth_waiting and pause <= self.options.patience and self.now() + pause < waiter.deadline:

@@ -17,7 +17,7 @@ from typing import NoReturn, TypeVar
 
 from .client import TocsinClient
 from .options import Address, Progress
-from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature
+from .envelope import MAXIMUM_TTL, Envelope, Format, Magic, Signature
 from .errors import ConnectionRefusedForGood, PairingError, ProxyUnreachable, RejectionError, SubmissionError
 from .handle import PREFIX, Handle
 from .handle_request import HandleOwner, HandleOwnerError, HandleRefused
@@ -28,7 +28,7 @@ from .pairing import PairingToken
 from .site_key import SiteKey, SiteKeyError
 
 DELIVERED, FAILURE, USAGE, REJECTED, UNREACHABLE, TRY_LATER, GONE, CONFIGURATION = 0, 1, 64, 65, 69, 75, 76, 78
-LONGEST_TEXT = 16 * 1024
+MAXIMUM_TEXT = 16 * 1024
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ def _delivery_options(parser: argparse.ArgumentParser) -> None:
     _connection_options(parser)
     parser.add_argument("--app", default="", help="the name of an app of the node; default: its first app")
     parser.add_argument(
-        "--ttl", type=int, default=LONGEST_TTL,
+        "--ttl", type=int, default=MAXIMUM_TTL,
         help="seconds that the push service may store the notification for a phone that is offline; 0: now or never",
     )
     parser.add_argument(
@@ -564,21 +564,21 @@ def _text(argument: str) -> str:
         return name
     try:
         if name == "-":
-            content = sys.stdin.buffer.read(LONGEST_TEXT + 1)
+            content = sys.stdin.buffer.read(MAXIMUM_TEXT + 1)
         else:
             with open(name, "rb") as file:
-                content = file.read(LONGEST_TEXT + 1)
+                content = file.read(MAXIMUM_TEXT + 1)
     except OSError as error:
         raise Failure(f"cannot read {name}: {error.strerror}", USAGE) from None
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise Failure(f"{name} is UTF-16 text: save it as UTF-8", USAGE)
     try:
-        if len(content) > LONGEST_TEXT:
+        if len(content) > MAXIMUM_TEXT:
             raise ValueError
         # As editors of Windows write it.
         return content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
     except ValueError:
-        raise Failure(f"{name} is not UTF-8 text of at most {LONGEST_TEXT} bytes", USAGE) from None
+        raise Failure(f"{name} is not UTF-8 text of at most {MAXIMUM_TEXT} bytes", USAGE) from None
 
 
 def _as_typed(arguments: Sequence[str]) -> list[str]:

@@ -23,10 +23,10 @@ from .outcome import Kind, Outcome
 from .pairing import PairingToken
 from .site_key import SiteKey
 
-LARGEST_QUEUE = 10_000
+MAXIMUM_QUEUE = 10_000
 """The largest number of submissions without an outcome."""
 
-LARGEST_CIRCUITS = 64
+MAXIMUM_CIRCUITS = 64
 """The largest number of tor circuits per node at a time. Beyond it, phones share circuits."""
 
 
@@ -142,8 +142,8 @@ class TocsinClient:
         """Sends a submission or a request about a handle, and waits for its outcome."""
         if self._is_closed:
             raise errors.ClientClosed("the client was closed")
-        if sum(len(channel.waiters) for channel in self._channels.values()) >= LARGEST_QUEUE:
-            raise errors.QueueFull(f"{LARGEST_QUEUE} submissions wait for an outcome already")
+        if sum(len(channel.waiters) for channel in self._channels.values()) >= MAXIMUM_QUEUE:
+            raise errors.QueueFull(f"{MAXIMUM_QUEUE} submissions wait for an outcome already")
         channel = self._channel(address)
         waiter = Waiter(
             request,
@@ -284,7 +284,7 @@ class TocsinClient:
         """The channel of a phone. The dictionary is bounded; phones beyond the bound share channels."""
         key = address if self.options.is_isolated else ""
         channel = self._channels.get(key)
-        if channel is None and len(self._channels) >= LARGEST_CIRCUITS:
+        if channel is None and len(self._channels) >= MAXIMUM_CIRCUITS:
             shared = list(self._channels.values())
             return shared[hash(address) % len(shared)]
         if channel is None:

@@ -14,7 +14,7 @@ from .handle import Handle
 from .web_push import check_endpoint
 from .wire import FrameType, encoded_field, frame
 
-LONGEST_TTL = 2_419_200
+MAXIMUM_TTL = 2_419_200
 """The longest time that Apple and Google keep a notification, in seconds: 28 days."""
 
 
@@ -65,7 +65,7 @@ class Envelope:
     format: Format
     app: str = ""
     """The name of an app of the node; empty for its first app."""
-    ttl: int = LONGEST_TTL
+    ttl: int = MAXIMUM_TTL
     """How long the push service may keep the notification, in seconds; 0 for now or never."""
     is_urgent: bool = True
     """Whether the provider delivers at once, and not when it suits the phone's battery."""
@@ -84,8 +84,8 @@ class Envelope:
             _check_web_push(self.iv, self.ciphertext)
         else:
             _check_sealed(self.format, self.iv, self.ciphertext)
-        if not 0 <= self.ttl <= LONGEST_TTL:
-            raise RejectionError(108, f"ttl is not between 0 and {LONGEST_TTL} seconds")
+        if not 0 <= self.ttl <= MAXIMUM_TTL:
+            raise RejectionError(108, f"ttl is not between 0 and {MAXIMUM_TTL} seconds")
         if self.collapse_id is not None:
             _check_collapse_id(self.collapse_id)
         object.__setattr__(self, "digest", self._digest())
@@ -141,7 +141,7 @@ class Submission:
         if envelope.iv:
             fields.append((0x03, envelope.iv))
         fields.append((0x04, envelope.ciphertext))
-        if envelope.ttl != LONGEST_TTL:
+        if envelope.ttl != MAXIMUM_TTL:
             fields.append((0x05, struct.pack(">I", envelope.ttl)))
         if not envelope.is_urgent:
             fields.append((0x06, b"\x05"))

@@ -20,7 +20,7 @@ from .outcome import Outcome
 from .pairing import PairingToken
 from .wire import FrameType, encoded_field, frame
 
-LARGEST_SENDER_KEYS = 8
+MAXIMUM_SENDER_KEYS = 8
 """The largest number of sender keys of a handle."""
 
 _KEY_LENGTH = 32
@@ -159,7 +159,7 @@ def _phone(phone: PairingToken) -> list[tuple[int, bytes]]:
 
 
 def _rest(sender_keys: Sequence[bytes], sequence: int) -> list[tuple[int, bytes]]:
-    if len(sender_keys) > LARGEST_SENDER_KEYS or any(len(key) != _KEY_LENGTH for key in sender_keys):
-        raise ValueError(f"a handle has at most {LARGEST_SENDER_KEYS} sender keys of {_KEY_LENGTH} bytes each")
+    if len(sender_keys) > MAXIMUM_SENDER_KEYS or any(len(key) != _KEY_LENGTH for key in sender_keys):
+        raise ValueError(f"a handle has at most {MAXIMUM_SENDER_KEYS} sender keys of {_KEY_LENGTH} bytes each")
     keys = [(0x21, b"".join(sender_keys))] if sender_keys else []
     return [*keys, (0x22, struct.pack(">Q", sequence))]

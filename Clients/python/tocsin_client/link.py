@@ -33,7 +33,7 @@ SILENCE_LIMIT = 40.0
 IDLE_TIME = 60.0
 """How long an idle connection stays open, in seconds; less if the node's idle timeout is short."""
 
-LARGEST_UNSENT = 1024 * 1024
+MAXIMUM_UNSENT = 1024 * 1024
 """Bytes of unsent output above which the client does not answer PING."""
 
 
@@ -291,7 +291,7 @@ class Link(asyncio.Protocol):
         if isinstance(action, session.Send):
             # A node that sends PING but does not read gets no answer.
             if self._transport is not None and (
-                len(action.data) > 16 or self._transport.get_write_buffer_size() < LARGEST_UNSENT
+                len(action.data) > 16 or self._transport.get_write_buffer_size() < MAXIMUM_UNSENT
             ):
                 self._transport.write(action.data)
         elif isinstance(action, session.Welcomed):

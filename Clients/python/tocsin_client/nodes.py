@@ -13,7 +13,7 @@ BACKOFF_BASE = 0.25
 BACKOFF_CAP = 30.0
 """The ceiling of all such waits, in seconds."""
 
-LONGEST_PAUSE = 600.0
+MAXIMUM_PAUSE = 600.0
 """The longest ``retry_after`` of a GOAWAY that the client obeys, in seconds."""
 
 UNRELIABLE = 3
@@ -93,14 +93,14 @@ class NodeState:
         self.failures += 1
         self.mistaken_at = now if by_mistake else None
         wait = min(ceiling * random, MISTAKE_PAUSE) if by_mistake else ceiling * random
-        pause = max(min(at_least, LONGEST_PAUSE), wait)
+        pause = max(min(at_least, MAXIMUM_PAUSE), wait)
         self.retry_at = now + pause
         return pause
 
     def refused(self, now: float, at_least: float) -> None:
         """Marks the node as refusing."""
         self.state = State.REFUSED
-        self.retry_at = now + max(min(at_least, LONGEST_PAUSE), FATAL_PAUSE)
+        self.retry_at = now + max(min(at_least, MAXIMUM_PAUSE), FATAL_PAUSE)
 
     def revive(self, now: float) -> bool:
         """Lets a refusing node be tried again once its pause is over; whether that is so now."""

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from .envelope import LONGEST_TTL, Envelope, Format, Magic, Signature, check_device_token
+from .envelope import MAXIMUM_TTL, Envelope, Format, Magic, Signature, check_device_token
 from .errors import PairingError, RejectionError
 from .handle import PREFIX, Handle
 from .notification import BisqNotification, Schema
@@ -24,11 +24,11 @@ from . import web_push
 BUCKET = 256
 """Texts are padded with spaces to a multiple of this many bytes, so that their length does not reveal their type."""
 
-LARGEST_PADDED = 2816
+MAXIMUM_PADDED = 2816
 """The largest padded text: the last bucket that fits into the limits of Apple and Google. A longer text is not padded
 beyond what its cipher needs."""
 
-LONGEST_TEXT = {Format.PIPE: 3072, Format.SEALED: 3072 - 16}
+MAXIMUM_TEXT = {Format.PIPE: 3072, Format.SEALED: 3072 - 16}
 """The longest clear text for Apple and Google: the longest ciphertext, in AES-GCM without its tag."""
 
 
@@ -163,7 +163,7 @@ class PairingToken:
         content: BisqNotification | bytes,
         *,
         app: str = "",
-        ttl: int = LONGEST_TTL,
+        ttl: int = MAXIMUM_TTL,
         sound: bool = True,
         is_urgent: bool = True,
         collapse_id: str | None = None,
@@ -181,7 +181,7 @@ class PairingToken:
         """
         form = format or self.default_format
         text = content if isinstance(content, bytes) else content.encode(form, schema)
-        room = web_push.LONGEST_TEXT if self._web_push is not None else LONGEST_TEXT[form]
+        room = web_push.MAXIMUM_TEXT if self._web_push is not None else MAXIMUM_TEXT[form]
         if len(text) > room:
             raise RejectionError(
                 104,
@@ -215,8 +215,8 @@ def _public(key: Ed25519PrivateKey) -> bytes:
 def padded(text: bytes, bucket: int, form: Format) -> bytes:
     """Pads a text with spaces, which the phones' JSON parsers skip."""
     length = -(-len(text) // bucket) * bucket
-    if length > LARGEST_PADDED:
-        length = max(len(text), LARGEST_PADDED)
+    if length > MAXIMUM_PADDED:
+        length = max(len(text), MAXIMUM_PADDED)
     block = 16 if form is Format.PIPE else 1
     return text.ljust(-(-length // block) * block)
 

@@ -11,7 +11,7 @@ from .handle import PREFIX
 LONGEST = 16 * 1024
 """The longest pasted text that is looked at, in bytes of UTF-8."""
 
-LONGEST_TOKEN = 2048
+MAXIMUM_TOKEN = 2048
 """Longer than all pairing tokens, in characters."""
 
 GOOGLE_LENGTH = 140
@@ -92,7 +92,7 @@ def _joined(lines: list[str]) -> str:
             break
         joined += line
         bars += line.count("|")
-        if len(joined) > LONGEST_TOKEN:
+        if len(joined) > MAXIMUM_TOKEN:
             break
     return joined
 

@@ -17,7 +17,7 @@ from .wire import GoAway, Puzzle, Welcome
 EARLY_SUBMISSIONS = 16
 """The largest number of submissions in flight before WELCOME."""
 
-LARGEST_IN_FLIGHT = 1024
+MAXIMUM_IN_FLIGHT = 1024
 """The largest number of submissions in flight, whatever the node allows: bounds the memory of unsent output."""
 
 SEARCHES = 2
@@ -218,7 +218,7 @@ class Session:
             return 0
         if self.welcome is None:
             return EARLY_SUBMISSIONS
-        return min(self.welcome.max_in_flight, LARGEST_IN_FLIGHT)
+        return min(self.welcome.max_in_flight, MAXIMUM_IN_FLIGHT)
 
     def flush(self, now: float) -> list[Action]:
         """Returns the actions that are due: submissions to send, searches to start and to stop."""

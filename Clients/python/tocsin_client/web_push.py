@@ -22,7 +22,7 @@ _ENDPOINT = re.compile(
     r"/[!$-;=?-\[\]_a-z~]*", re.ASCII)
 
 _RECORD_SIZE = 4096
-LONGEST_TEXT = _RECORD_SIZE - 16 - 4 - 1 - 65 - 1 - 16
+MAXIMUM_TEXT = _RECORD_SIZE - 16 - 4 - 1 - 65 - 1 - 16
 """The longest clear text: a message without its header, the mark of the last record and the tag (RFC 8188 §2)."""
 
 
@@ -63,7 +63,7 @@ def seal(
     :param salt: 16 random bytes.
     :raises RejectionError: if the text is too long.
     """
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAXIMUM_TEXT:
         raise RejectionError(104, "the text is too long for Web Push")
     sender = sender or ec.generate_private_key(ec.SECP256R1())
     salt = salt or os.urandom(16)

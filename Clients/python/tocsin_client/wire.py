@@ -14,10 +14,10 @@ from .outcome import Kind, Outcome
 VERSION = 1
 """The protocol version of this client."""
 
-LARGEST_NODE_FRAME = 128 * 1024
+MAXIMUM_NODE_FRAME = 128 * 1024
 """The largest ``length`` of a frame that the client accepts; a WELCOME with many routes is the largest one."""
 
-LONGEST_AGENT = 64
+MAXIMUM_AGENT = 64
 """The largest agent in HELLO, in bytes."""
 
 
@@ -160,8 +160,8 @@ def frame(kind: FrameType, payload: bytes) -> bytes:
 def hello(agent: str = "") -> bytes:
     """Encodes HELLO. Leave ``agent`` empty, so that the client does not differ from others."""
     name = agent.encode()
-    if len(name) > LONGEST_AGENT:
-        raise ValueError(f"an agent has at most {LONGEST_AGENT} bytes")
+    if len(name) > MAXIMUM_AGENT:
+        raise ValueError(f"an agent has at most {MAXIMUM_AGENT} bytes")
     return frame(FrameType.HELLO, b"TNP" + bytes([VERSION, VERSION, len(name)]) + name)
 
 
@@ -177,7 +177,7 @@ def encoded_field(tag: int, value: bytes) -> bytes:
 
 @dataclass
 class FrameDecoder:
-    """Cuts received bytes into messages. Memory is bounded by :data:`LARGEST_NODE_FRAME`."""
+    """Cuts received bytes into messages. Memory is bounded by :data:`MAXIMUM_NODE_FRAME`."""
 
     _buffer: bytearray = field(default_factory=bytearray)
 
@@ -191,8 +191,8 @@ class FrameDecoder:
             length = int.from_bytes(self._buffer[:4], "big")
             if length == 0:
                 raise ProtocolError("a frame has length 0")
-            if length > LARGEST_NODE_FRAME:
-                raise ProtocolError(f"a frame of {length} bytes exceeds {LARGEST_NODE_FRAME}", Code.FRAME_TOO_LARGE)
+            if length > MAXIMUM_NODE_FRAME:
+                raise ProtocolError(f"a frame of {length} bytes exceeds {MAXIMUM_NODE_FRAME}", Code.FRAME_TOO_LARGE)
             if len(self._buffer) < 4 + length:
                 return
             kind, payload = self._buffer[4], bytes(self._buffer[5 : 4 + length])

@@ -45,7 +45,7 @@ local function open(keys, arguments)
   return values
 end
 
-local longest_absence = 86400 * 1000000
+local maximum_absence = 86400 * 1000000
 
 -- For each node of the last day: its name, the milliseconds since it last said that it lives, and its text. Then the
 -- names of all other nodes.
@@ -55,7 +55,7 @@ local function living(key, now)
   for index = 1, #fields, 2 do
     local seen, about = string.match(fields[index + 1], '^(%d+) (.*)$')
     local absence = now - tonumber(seen)
-    if absence <= longest_absence then
+    if absence <= maximum_absence then
       nodes[#nodes + 1] = {fields[index], math.floor(absence / 1000), about}
     else
       absent[#absent + 1] = fields[index]
@@ -84,7 +84,7 @@ local renew = named({'session', 'nodes', 'epoch'}, {
   redis.call('SET', keys.session, '', 'PX', arguments.life)
   if arguments.former_session ~= '' then redis.call('DEL', arguments.former_session) end
   redis.call('HSET', keys.nodes, arguments.name, text(now) .. ' ' .. arguments.about)
-  redis.call('PEXPIRE', keys.nodes, longest_absence / 1000)
+  redis.call('PEXPIRE', keys.nodes, maximum_absence / 1000)
   local nodes, absent = living(keys.nodes, now)
   for _, name in ipairs(absent) do redis.call('HDEL', keys.nodes, name) end
   return {text(now), nodes, before, existed, redis.call('GET', keys.epoch) or ''}
@@ -108,30 +108,30 @@ end
 -- between two tokens and the longest life are seconds.
 -- Returns the sealed token that all nodes use now, and its age.
 local offer = named({'token', 'lock'}, {
-  'id', 'sealed', 'age', 'shortest_interval', 'longest_life'
+  'id', 'sealed', 'age', 'minimum_interval', 'maximum_life'
 }, function(keys, arguments)
   redis.call('DEL', keys.lock)
   local present = provider_token(keys.token)
-  if present and present.age < tonumber(arguments.shortest_interval) then return {present.sealed, present.age} end
+  if present and present.age < tonumber(arguments.minimum_interval) then return {present.sealed, present.age} end
   local age = tonumber(arguments.age)
   if present and present.age < age then return {present.sealed, present.age} end
   redis.call('HSET', keys.token, 'id', arguments.id, 'sealed', arguments.sealed,
     'issued', text(time() - age * 1000000))
-  redis.call('EXPIRE', keys.token, math.max(1, tonumber(arguments.longest_life) - age))
+  redis.call('EXPIRE', keys.token, math.max(1, tonumber(arguments.maximum_life) - age))
   return {arguments.sealed, age}
 end)
 
-local longest_making = 5000
+local maximum_making = 5000
 
 -- Asks for a provider token. refused is the id of a token that Apple has refused as expired, or an empty text;
 -- renewal_age, from which on a token is renewed, and the shortest interval between two are seconds.
 -- Returns the sealed token and its age; 'make' if the caller must make one and offer it; 'wait' if another node makes
 -- the first one.
-local token = named({'token', 'lock'}, {'refused', 'renewal_age', 'shortest_interval'}, function(keys, arguments)
+local token = named({'token', 'lock'}, {'refused', 'renewal_age', 'minimum_interval'}, function(keys, arguments)
   local present = provider_token(keys.token)
   local is_due = not present or present.age >= tonumber(arguments.renewal_age)
-    or (present.id == arguments.refused and present.age >= tonumber(arguments.shortest_interval))
-  if is_due and redis.call('SET', keys.lock, '', 'NX', 'PX', longest_making) then
+    or (present.id == arguments.refused and present.age >= tonumber(arguments.minimum_interval))
+  if is_due and redis.call('SET', keys.lock, '', 'NX', 'PX', maximum_making) then
     return redis.status_reply('make')
   end
   if present then return {present.sealed, present.age} end
@@ -330,7 +330,7 @@ end)
 -- A stored envelope: s the session of the node that has it, or an empty text; d the key of its digest; v the sealed
 -- envelope; m is present if another node had it before.
 
-local longest_storage = 40 * 86400
+local maximum_storage = 40 * 86400
 
 -- Gives a stored envelope to a session. `rows` is the beginning of the names of the sessions' envelopes.
 local function give(row, rows, sessions, session)
@@ -342,8 +342,8 @@ local function give(row, rows, sessions, session)
   redis.call('HSET', row, 's', session)
   redis.call('SADD', rows .. session, row)
   redis.call('SADD', sessions, session)
-  redis.call('EXPIRE', rows .. session, longest_storage)
-  redis.call('EXPIRE', sessions, longest_storage)
+  redis.call('EXPIRE', rows .. session, maximum_storage)
+  redis.call('EXPIRE', sessions, maximum_storage)
 end
 
 local function drop(row, rows, session)

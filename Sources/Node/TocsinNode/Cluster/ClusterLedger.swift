@@ -15,7 +15,6 @@ import Time
 /// whether this node delivers it; and tells the engine its outcome. Without the engine, or while it is slow, the node
 /// decides alone.
 final class ClusterLedger: EnvelopeClaims, RedisReceiver {
-
     /// For how long after its loss the engine may return before the node delivers alone what it has stored: another node
     /// may have taken that over.
     private static let maximumWait = Duration.seconds(60)
@@ -147,13 +146,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     func replied(_ number: UInt64, _ reply: Result<RedisReply, RedisError>) {
         guard let question = questions.remove(Slab<Question>.Handle(rawValue: number)) else { return }
         let answer = try? ClaimAnswer(reply.get())
-        if let answer, question.decidedAlone == nil {
-            let decided = result(answer, question)
-            dispatch.claimed(question.number, decided)
-            if case .refused = decided, !dispatch.isPending(question.digest) { release(question, answer) }
-            return
-        }
-        let decided = question.decidedAlone ?? decideAlone(question)
+        let decided = question.decidedAlone ?? answer.map { result($0, question) } ?? decideAlone(question)
         if question.decidedAlone == nil { dispatch.claimed(question.number, decided) }
         // If the sender has submitted the envelope again, the claim is the newer submission's.
         if case .refused = decided, !dispatch.isPending(question.digest) { release(question, answer) }

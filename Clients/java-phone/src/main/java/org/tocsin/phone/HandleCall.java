@@ -25,9 +25,9 @@ public final class HandleCall {
     private static final int SEQUENCE = 0x22;
     private static final int SIGNATURE = 0x23;
 
-    private static final int LARGEST_SENDER_KEYS = 8;
+    private static final int MAXIMUM_SENDER_KEYS = 8;
     /** The longest push endpoint. */
-    private static final int LONGEST_TOKEN = 1024;
+    private static final int MAXIMUM_TOKEN = 1024;
     private static final int ONION_ADDRESS = 35;
 
     private final int type;
@@ -120,11 +120,11 @@ public final class HandleCall {
         TreeMap<Integer, byte[]> fields = new TreeMap<>();
         fields.put(MAGIC, Bytes.of(pairing.platform().magic));
         fields.put(DEVICE_TOKEN, Bytes.of(pairing.deviceToken()));
-        if (fields.get(DEVICE_TOKEN).length > LONGEST_TOKEN) {
+        if (fields.get(DEVICE_TOKEN).length > MAXIMUM_TOKEN) {
             throw new PhoneException("a device token has at most 1024 bytes");
         }
         for (byte[] key : senderKeys) {
-            if (key.length != 32 || senderKeys.size() > LARGEST_SENDER_KEYS) {
+            if (key.length != 32 || senderKeys.size() > MAXIMUM_SENDER_KEYS) {
                 throw new PhoneException("a handle has at most 8 sender keys of 32 bytes each");
             }
         }

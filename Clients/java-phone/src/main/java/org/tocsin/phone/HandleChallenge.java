@@ -14,7 +14,7 @@ public final class HandleChallenge {
     /** The largest hash, as its first eight bytes. */
     private static final BigInteger LARGEST = BigInteger.ONE.shiftLeft(64).subtract(BigInteger.ONE);
     /** The most hashes that a phone computes. */
-    private static final long LARGEST_EFFORT = 1 << 24;
+    private static final long MAXIMUM_EFFORT = 1 << 24;
 
     private final byte[] seed;
     private final long effort;
@@ -78,7 +78,7 @@ public final class HandleChallenge {
      * @throws PhoneException if the node requires more than 2^24 hashes, or the thread was interrupted
      */
     public byte[] solve(HandleCall call) throws PhoneException {
-        if (effort > LARGEST_EFFORT) {
+        if (effort > MAXIMUM_EFFORT) {
             throw new PhoneException("the node requires more work than a phone can do");
         }
         long wanted = Math.max(effort, 1);

@@ -14,7 +14,7 @@ public final class HandleExchange {
     private static final int GOAWAY = 0x08;
     private static final int REGISTERED = 0x11;
 
-    private static final int LARGEST_FRAME = 131_072;
+    private static final int MAXIMUM_FRAME = 131_072;
     private static final int MOST_REQUESTS = 4;
     private static final int FEATURES_AT = 1;
     private static final int PUZZLE_AT = 21;
@@ -66,7 +66,7 @@ public final class HandleExchange {
         byte[] output = {};
         while (handle == null && received.length >= 5) {
             long length = Bytes.number(received, 0, 4);
-            if (length < 1 || length > LARGEST_FRAME) {
+            if (length < 1 || length > MAXIMUM_FRAME) {
                 throw new PhoneException("the peer does not speak TNP");
             }
             int end = 4 + (int) length;

@@ -20,7 +20,7 @@ import java.util.stream.IntStream;
  */
 final class Channel {
     /** The shortest wait before the client obeys a node's RETRY. */
-    private static final long SHORTEST_RETRY = Duration.ofMillis(250).toNanos();
+    private static final long MINIMUM_RETRY = Duration.ofMillis(250).toNanos();
 
     private static final long TICK = Duration.ofSeconds(1).toNanos();
 
@@ -218,7 +218,7 @@ final class Channel {
         entry.refusal = outcome;
         // Jitter, so that submissions with the same pause do not return at the same moment.
         long pause = (long)
-                (Math.max(outcome.retryAfter() * 1_000_000, SHORTEST_RETRY) * (1 + random() / 10));
+                (Math.max(outcome.retryAfter() * 1_000_000, MINIMUM_RETRY) * (1 + random() / 10));
         // Waiting does not help against missing work, for which the time is spent.
         boolean isWorthWaiting = outcome.retryAfter() > 0 && !Session.requiresWork(outcome);
         if (isWorthWaiting && pause <= settings.patience && entry.deadline - Loop.now() > pause) {

@@ -7,7 +7,7 @@ import java.util.Optional;
 /** A sealed notification whose fields conform to PROTOCOL §3. Prints without its content. */
 public final class Envelope {
     /** The longest time that Apple and Google keep a notification, in seconds: 28 days. */
-    public static final int LONGEST_TTL = 2_419_200;
+    public static final int MAXIMUM_TTL = 2_419_200;
 
     private final Magic magic;
     /** Empty if there is a handle. */
@@ -30,7 +30,7 @@ public final class Envelope {
      */
     public record Options(String app, int ttl, boolean isUrgent, boolean sound, Optional<String> collapseId) {
         /** The node's first app, 28 days, urgent, with a sound, replacing nothing. */
-        public static final Options DEFAULT = new Options("", LONGEST_TTL, true, true, Optional.empty());
+        public static final Options DEFAULT = new Options("", MAXIMUM_TTL, true, true, Optional.empty());
 
         /**
          * These options for another app.
@@ -45,7 +45,7 @@ public final class Envelope {
         /**
          * These options with another time to live.
          *
-         * @param seconds from 0 to {@link #LONGEST_TTL}
+         * @param seconds from 0 to {@link #MAXIMUM_TTL}
          * @return the options
          */
         public Options withTtl(int seconds) {
@@ -99,8 +99,8 @@ public final class Envelope {
         } else {
             checkSealed(format, iv, ciphertext);
         }
-        if (options.ttl < 0 || options.ttl > LONGEST_TTL) {
-            throw new RejectionException(108, "ttl is not between 0 and " + LONGEST_TTL + " seconds");
+        if (options.ttl < 0 || options.ttl > MAXIMUM_TTL) {
+            throw new RejectionException(108, "ttl is not between 0 and " + MAXIMUM_TTL + " seconds");
         }
         if (options.collapseId.isPresent()) {
             checkCollapseId(options.collapseId.get());
@@ -149,7 +149,7 @@ public final class Envelope {
             output.field(0x03, iv);
         }
         output.field(0x04, ciphertext);
-        if (options.ttl != LONGEST_TTL) {
+        if (options.ttl != MAXIMUM_TTL) {
             output.field(0x05, Bytes.number(options.ttl, 4));
         }
         if (!options.isUrgent) {

@@ -6,7 +6,7 @@ import java.util.List;
 /** REGISTER, ROTATE or FORGET: what the owner of a handle asks of the node (PROTOCOL §11). */
 final class HandleRequest {
     /** The largest number of sender keys of a handle. */
-    static final int MOST_SENDER_KEYS = 8;
+    static final int MAXIMUM_SENDER_KEYS = 8;
 
     private static final int PROOF_TAG = 0x10;
 
@@ -75,7 +75,7 @@ final class HandleRequest {
     }
 
     private static Bytes.Output rest(Bytes.Output output, List<byte[]> senderKeys, long sequence) {
-        if (senderKeys.size() > MOST_SENDER_KEYS || senderKeys.stream().anyMatch(key -> key.length != 32)) {
+        if (senderKeys.size() > MAXIMUM_SENDER_KEYS || senderKeys.stream().anyMatch(key -> key.length != 32)) {
             throw new IllegalArgumentException("a handle has at most 8 sender keys of 32 bytes each");
         }
         if (!senderKeys.isEmpty()) {

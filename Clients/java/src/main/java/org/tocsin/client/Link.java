@@ -19,7 +19,7 @@ final class Link implements Connection.Handler {
     /** How long an idle connection stays open; less if the node's idle timeout is short. */
     private static final long IDLE_TIME = Duration.ofSeconds(60).toNanos();
     /** Bytes of unsent output above which the client does not answer PING. */
-    private static final int LARGEST_UNSENT = 1024 * 1024;
+    private static final int MAXIMUM_UNSENT = 1024 * 1024;
 
     final int index;
     final NodeAddress address;
@@ -246,7 +246,7 @@ final class Link implements Connection.Handler {
     private void perform(Session.Action action) {
         if (action instanceof Session.Send send) {
             // A node that sends PING but does not read gets no answer.
-            if (isOpen && (send.data().length > 16 || connection.unsent() < LARGEST_UNSENT)) {
+            if (isOpen && (send.data().length > 16 || connection.unsent() < MAXIMUM_UNSENT)) {
                 connection.write(send.data());
             }
         } else if (action instanceof Session.Welcomed) {

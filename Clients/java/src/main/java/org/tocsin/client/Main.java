@@ -40,8 +40,8 @@ public final class Main {
     private static final int GONE = 76;
     private static final int CONFIGURATION = 78;
 
-    private static final int LONGEST_TEXT = 16 * 1024;
-    private static final int LONGEST_LINE = 1000;
+    private static final int MAXIMUM_TEXT = 16 * 1024;
+    private static final int MAXIMUM_LINE = 1000;
 
     private static final Set<String> CONNECTION_OPTIONS = Set.of(
             "--node",
@@ -471,8 +471,8 @@ public final class Main {
             }
             keys.add(key);
         }
-        if (keys.size() > HandleRequest.MOST_SENDER_KEYS) {
-            throw new Failure(USAGE, "a handle has at most " + HandleRequest.MOST_SENDER_KEYS + " sender keys");
+        if (keys.size() > HandleRequest.MAXIMUM_SENDER_KEYS) {
+            throw new Failure(USAGE, "a handle has at most " + HandleRequest.MAXIMUM_SENDER_KEYS + " sender keys");
         }
         return keys;
     }
@@ -491,7 +491,7 @@ public final class Main {
         try {
             Envelope.Options delivery = Envelope.Options.DEFAULT
                     .withApp(value("--app").orElse(""))
-                    .withTtl(number("--ttl", Envelope.LONGEST_TTL));
+                    .withTtl(number("--ttl", Envelope.MAXIMUM_TTL));
             envelope = pairing.seal(notification, sound ? delivery : delivery.silent(), format(pairing), schema());
         } catch (RejectionException error) {
             throw new Failure(REJECTED, error.getMessage());
@@ -799,14 +799,14 @@ public final class Main {
 
     private static byte[] read(InputStream input, String name) throws Failure {
         try {
-            byte[] content = input.readNBytes(LONGEST_TEXT + 1);
-            if (content.length <= LONGEST_TEXT) {
+            byte[] content = input.readNBytes(MAXIMUM_TEXT + 1);
+            if (content.length <= MAXIMUM_TEXT) {
                 return content;
             }
         } catch (IOException error) {
             throw new Failure(USAGE, "cannot read " + name);
         }
-        throw new Failure(USAGE, name + " has more than " + LONGEST_TEXT + " bytes");
+        throw new Failure(USAGE, name + " has more than " + MAXIMUM_TEXT + " bytes");
     }
 
     private static String seconds(long milliseconds) {
@@ -823,6 +823,6 @@ public final class Main {
                 })
                 .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
                 .toString();
-        return safe.length() > LONGEST_LINE ? safe.substring(0, LONGEST_LINE) + "…" : safe;
+        return safe.length() > MAXIMUM_LINE ? safe.substring(0, MAXIMUM_LINE) + "…" : safe;
     }
 }

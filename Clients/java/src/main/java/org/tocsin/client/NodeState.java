@@ -15,7 +15,7 @@ final class NodeState {
     /** The ceiling of all such waits. */
     static final long BACKOFF_CAP = Duration.ofSeconds(30).toNanos();
     /** The longest {@code retry_after} of a GOAWAY that the client obeys. */
-    static final long LONGEST_PAUSE = Duration.ofMinutes(10).toNanos();
+    static final long MAXIMUM_PAUSE = Duration.ofMinutes(10).toNanos();
     /** How long a submission waits for nodes that a mistake seems to keep away. */
     static final long HOPELESS_AFTER = Duration.ofSeconds(5).toNanos();
     /** The longest wait after such an attempt. */
@@ -88,14 +88,16 @@ final class NodeState {
         failedAt = now;
         long ceiling = Math.min(BACKOFF_BASE << Math.min(failures, 16), BACKOFF_CAP);
         failures++;
-        long pause = Math.max(Math.min(atLeast, LONGEST_PAUSE), Math.min((long) (ceiling * random), byMistake ? MISTAKE_PAUSE : BACKOFF_CAP));
+        long pause = Math.max(
+                Math.min(atLeast, MAXIMUM_PAUSE),
+                Math.min((long) (ceiling * random), byMistake ? MISTAKE_PAUSE : BACKOFF_CAP));
         retryAt = now + pause;
         return pause;
     }
 
     void refused(long now, long atLeast) {
         state = State.REFUSED;
-        retryAt = now + Math.max(Math.min(atLeast, LONGEST_PAUSE), FATAL_PAUSE);
+        retryAt = now + Math.max(Math.min(atLeast, MAXIMUM_PAUSE), FATAL_PAUSE);
     }
 
     /** Lets a refusing node be tried again once its pause is over; whether that is so now. */

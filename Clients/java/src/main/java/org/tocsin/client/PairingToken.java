@@ -20,7 +20,7 @@ public final class PairingToken {
     public static final int BUCKET = 256;
 
     /** The largest padded text: the last bucket within the limits of Apple and Google. */
-    private static final int LARGEST_PADDED = 2816;
+    private static final int MAXIMUM_PADDED = 2816;
 
     /** Bytes that AES-GCM adds. */
     private static final int GCM_TAG = 16;
@@ -299,7 +299,7 @@ public final class PairingToken {
      */
     public Envelope seal(byte[] clearText, Envelope.Options options, EnvelopeFormat form, byte[] iv, int bucket)
             throws RejectionException {
-        int room = magic == Magic.WEB ? WebPush.LONGEST_TEXT : form == EnvelopeFormat.PIPE ? 3072 : 3072 - GCM_TAG;
+        int room = magic == Magic.WEB ? WebPush.MAXIMUM_TEXT : form == EnvelopeFormat.PIPE ? 3072 : 3072 - GCM_TAG;
         if (clearText.length > room) {
             throw new RejectionException(104, "the text is too long by " + (clearText.length - room)
                     + " bytes: letters beyond ASCII have 2 to 4 bytes, and ' < > & = 6");
@@ -354,8 +354,8 @@ public final class PairingToken {
     /** Pads a text with spaces, which the phones' JSON parsers skip. */
     static byte[] padded(byte[] text, int bucket, EnvelopeFormat form) {
         int length = (text.length + bucket - 1) / bucket * bucket;
-        if (length > LARGEST_PADDED) {
-            length = Math.max(text.length, LARGEST_PADDED);
+        if (length > MAXIMUM_PADDED) {
+            length = Math.max(text.length, MAXIMUM_PADDED);
         }
         int block = form == EnvelopeFormat.PIPE ? 16 : 1;
         byte[] output = Arrays.copyOf(text, (length + block - 1) / block * block);

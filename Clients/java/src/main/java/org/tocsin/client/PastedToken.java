@@ -17,7 +17,7 @@ final class PastedToken {
     private static final int LONGEST = 16 * 1024;
 
     /** Longer than all pairing tokens, in characters. */
-    private static final int LONGEST_TOKEN = 2048;
+    private static final int MAXIMUM_TOKEN = 2048;
 
     /** Digits of Apple's device tokens of today. */
     private static final int APPLE_LENGTH = 64;
@@ -182,7 +182,7 @@ final class PastedToken {
             }
             joined.append(line);
             bars += line.chars().filter(c -> c == '|').count();
-            if (joined.length() > LONGEST_TOKEN) {
+            if (joined.length() > MAXIMUM_TOKEN) {
                 break;
             }
         }

@@ -23,7 +23,7 @@ final class Session {
     /** The largest number of submissions in flight before WELCOME. */
     static final int EARLY_SUBMISSIONS = 16;
     /** The largest number of submissions in flight, whatever the node allows: bounds the memory of unsent output. */
-    static final int LARGEST_IN_FLIGHT = 1024;
+    static final int MAXIMUM_IN_FLIGHT = 1024;
     /** The largest number of searches for proofs at a time. */
     static final int SEARCHES = 2;
     /** How often the client sends a submission again because the node requires (more) work. */
@@ -195,7 +195,7 @@ final class Session {
         if (awaitsAuthentication) {
             return 0;
         }
-        return welcome == null ? EARLY_SUBMISSIONS : Math.min(welcome.maxInFlight(), LARGEST_IN_FLIGHT);
+        return welcome == null ? EARLY_SUBMISSIONS : Math.min(welcome.maxInFlight(), MAXIMUM_IN_FLIGHT);
     }
 
     /** The actions that are due: submissions to send, searches to start and to stop. */

@@ -37,11 +37,11 @@ public final class TocsinClient implements AutoCloseable {
     }
 
     /** The largest number of submissions without an outcome. */
-    private static final int LARGEST_QUEUE = 10_000;
+    private static final int MAXIMUM_QUEUE = 10_000;
     /** The largest number of tor circuits per node at a time. Beyond it, phones share circuits. */
-    private static final int LARGEST_CIRCUITS = 64;
+    private static final int MAXIMUM_CIRCUITS = 64;
 
-    private static final int LONGEST_AGENT = 64;
+    private static final int MAXIMUM_AGENT = 64;
 
     private static final AtomicLong LAST_SEQUENCE = new AtomicLong();
 
@@ -178,8 +178,8 @@ public final class TocsinClient implements AutoCloseable {
          */
         public Builder agent(String name) {
             byte[] text = Bytes.of(name);
-            if (text.length > LONGEST_AGENT) {
-                throw new IllegalArgumentException("an agent has at most " + LONGEST_AGENT + " bytes");
+            if (text.length > MAXIMUM_AGENT) {
+                throw new IllegalArgumentException("an agent has at most " + MAXIMUM_AGENT + " bytes");
             }
             settings.agent = text;
             return this;
@@ -369,11 +369,11 @@ public final class TocsinClient implements AutoCloseable {
             return CompletableFuture.failedFuture(
                     new SubmissionException(SubmissionException.Kind.CLOSED, "the client was closed"));
         }
-        if (pending.incrementAndGet() > LARGEST_QUEUE) {
+        if (pending.incrementAndGet() > MAXIMUM_QUEUE) {
             pending.decrementAndGet();
             return CompletableFuture.failedFuture(new SubmissionException(
                     SubmissionException.Kind.QUEUE_FULL,
-                    LARGEST_QUEUE + " submissions wait for an outcome already"));
+                    MAXIMUM_QUEUE + " submissions wait for an outcome already"));
         }
         loop.execute(() -> {
             if (!isClosed) {
@@ -614,7 +614,7 @@ public final class TocsinClient implements AutoCloseable {
         if (channel != null) {
             return channel;
         }
-        if (channels.size() >= LARGEST_CIRCUITS) {
+        if (channels.size() >= MAXIMUM_CIRCUITS) {
             List<Channel> shared = List.copyOf(channels.values());
             return shared.get(Math.floorMod(address.hashCode(), shared.size()));
         }

@@ -34,7 +34,7 @@ import javax.crypto.spec.SecretKeySpec;
  */
 final class TorControl implements AutoCloseable {
     private static final long TIME_LIMIT = 20_000;
-    private static final int LONGEST_REPLY = 1 << 20;
+    private static final int MAXIMUM_REPLY = 1 << 20;
     private static final Set<String> TOR_USERS = Set.of("root", "debian-tor", "tor", "_tor", "toranon");
     private static final Pattern METHODS = Pattern.compile("METHODS=(\\S+)");
     private static final Pattern COOKIE_FILE = Pattern.compile("COOKIEFILE=\"((?:[^\"\\\\]|\\\\.)*)\"");
@@ -205,7 +205,7 @@ final class TorControl implements AutoCloseable {
         do {
             reply.add(readLine());
             size += reply.get(reply.size() - 1).length();
-        } while (size < LONGEST_REPLY && !reply.get(reply.size() - 1).startsWith(" ", 3));
+        } while (size < MAXIMUM_REPLY && !reply.get(reply.size() - 1).startsWith(" ", 3));
         String last = reply.get(reply.size() - 1);
         if (!last.startsWith("25")) {
             // The reply may repeat a key.
@@ -218,7 +218,7 @@ final class TorControl implements AutoCloseable {
     private String readLine() throws IOException {
         ByteArrayOutputStream line = new ByteArrayOutputStream();
         for (int next = input.read(); next != '\n'; next = input.read()) {
-            if (next < 0 || line.size() > LONGEST_REPLY) {
+            if (next < 0 || line.size() > MAXIMUM_REPLY) {
                 throw new IOException("it closed the connection");
             }
             line.write(next);

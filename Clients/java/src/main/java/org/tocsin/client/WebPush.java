@@ -31,7 +31,7 @@ final class WebPush {
     private static final int SALT_LENGTH = 16;
 
     /** The longest clear text: a message without its header, the mark of the last record and the tag (RFC 8188 §2). */
-    static final int LONGEST_TEXT = RECORD_SIZE - (SALT_LENGTH + 4 + 1 + KEY_LENGTH + 1 + 16);
+    static final int MAXIMUM_TEXT = RECORD_SIZE - (SALT_LENGTH + 4 + 1 + KEY_LENGTH + 1 + 16);
 
     private static final String LABEL = "(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
     private static final String ONION = "(?:" + LABEL + "\\.)*[a-z0-9]{56}\\.onion";
@@ -112,7 +112,7 @@ final class WebPush {
 
     static byte[] seal(byte[] text, byte[] receiver, byte[] secret, KeyPair sender, byte[] salt)
             throws RejectionException {
-        if (text.length > LONGEST_TEXT) {
+        if (text.length > MAXIMUM_TEXT) {
             throw new RejectionException(104, "the text is too long for Web Push");
         }
         byte[] own = encoded(((ECPublicKey) sender.getPublic()).getW());

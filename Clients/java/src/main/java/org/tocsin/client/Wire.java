@@ -17,7 +17,7 @@ final class Wire {
     /** The protocol version of this client. */
     static final int VERSION = 1;
     /** The largest {@code length} of a frame that the client accepts; a WELCOME with many routes is the largest one. */
-    static final int LARGEST_NODE_FRAME = 128 * 1024;
+    static final int MAXIMUM_NODE_FRAME = 128 * 1024;
 
     static final int SUBMIT = 0x03;
     static final int REGISTER = 0x10;
@@ -133,7 +133,7 @@ final class Wire {
         return output.frame(type);
     }
 
-    /** Cuts received bytes into messages. Memory is bounded by {@link #LARGEST_NODE_FRAME}. */
+    /** Cuts received bytes into messages. Memory is bounded by {@link #MAXIMUM_NODE_FRAME}. */
     static final class FrameDecoder {
         private byte[] buffer = new byte[4096];
         private int start;
@@ -163,8 +163,8 @@ final class Wire {
             if (length == 0) {
                 throw new ProtocolException("a frame has length 0");
             }
-            if (length > LARGEST_NODE_FRAME) {
-                throw new ProtocolException("a frame of " + length + " bytes exceeds " + LARGEST_NODE_FRAME);
+            if (length > MAXIMUM_NODE_FRAME) {
+                throw new ProtocolException("a frame of " + length + " bytes exceeds " + MAXIMUM_NODE_FRAME);
             }
             if (end - start < 4 + length) {
                 return Optional.empty();

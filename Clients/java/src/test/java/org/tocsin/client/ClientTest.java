@@ -108,7 +108,7 @@ class ClientTest {
         assertEquals(List.of(250L, 500L, 1000L, 2000L, 4000L, 8000L, 16000L, 30000L, 30000L, 30000L), waits);
         node.answered();
         assertEquals(125_000_000, node.failed(0, 0.5, 0, false));
-        assertEquals(NodeState.LONGEST_PAUSE, node.failed(0, 0, Long.MAX_VALUE, false));
+        assertEquals(NodeState.MAXIMUM_PAUSE, node.failed(0, 0, Long.MAX_VALUE, false));
         // Where nobody listens, an attempt costs nobody anything.
         node.state = NodeState.State.DOWN;
         node.failed(9, 1.0, 0, true);

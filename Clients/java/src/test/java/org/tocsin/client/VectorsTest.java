@@ -64,7 +64,7 @@ class VectorsTest {
                 iv.length == 12 ? EnvelopeFormat.SEALED : EnvelopeFormat.PIPE,
                 new Envelope.Options(
                         (String) vector.getOrDefault("app", ""),
-                        (int) number(vector.getOrDefault("ttl", (double) Envelope.LONGEST_TTL)),
+                        (int) number(vector.getOrDefault("ttl", (double) Envelope.MAXIMUM_TTL)),
                         isUrgent,
                         sound,
                         Optional.ofNullable((String) vector.get("collapse_id"))));

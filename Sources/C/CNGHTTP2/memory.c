@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Blocks of up to CLASSES * STEP bytes are rounded up to a multiple of STEP, and there is a list of free ones of each size.
-enum { STEP = 64, CLASSES = 8 };
+// Sizes are rounded up to a multiple of STEP. There is a list of free blocks of each size up to CLASSES * STEP.
 #if __has_feature(address_sanitizer)
-// AddressSanitizer finds uses of freed memory only if the allocator knows that it is free.
-enum { MAXIMUM_KEPT = 0 };
+// AddressSanitizer knows what is free, and how long a block is, only if nothing is kept or rounded up.
+enum { STEP = 1, CLASSES = 8, MAXIMUM_KEPT = 0 };
 #else
-enum { MAXIMUM_KEPT = 64 * 1024 };
+enum { STEP = 64, CLASSES = 8, MAXIMUM_KEPT = 64 * 1024 };
 #endif
 
 // What stands before each block.
@@ -25,7 +24,7 @@ struct header {
 
 struct tocsin_session_memory {
     struct header *free[CLASSES];
-    // The bytes of all free blocks.
+    // The bytes of all free blocks, with their headers.
     size_t kept;
 };
 
@@ -40,7 +39,7 @@ static void *allocate(size_t size, void *user) {
     if (capacity <= CLASSES * STEP && memory->free[class(capacity)]) {
         struct header *block = memory->free[class(capacity)];
         memory->free[class(capacity)] = block->next;
-        memory->kept -= capacity;
+        memory->kept -= sizeof *block + capacity;
         return block + 1;
     }
     struct header *block = malloc(sizeof *block + capacity);
@@ -53,10 +52,11 @@ static void release(void *pointer, void *user) {
     struct tocsin_session_memory *memory = user;
     if (!pointer) return;
     struct header *block = header(pointer);
-    if (block->capacity > CLASSES * STEP || memory->kept + block->capacity > MAXIMUM_KEPT) return free(block);
+    size_t size = sizeof *block + block->capacity;
+    if (block->capacity > CLASSES * STEP || memory->kept + size > MAXIMUM_KEPT) return free(block);
     block->next = memory->free[class(block->capacity)];
     memory->free[class(block->capacity)] = block;
-    memory->kept += block->capacity;
+    memory->kept += size;
 }
 
 static void *allocate_zeroed(size_t number, size_t size, void *user) {
@@ -82,6 +82,8 @@ tocsin_session_memory *tocsin_session_memory_new(void) { return calloc(1, sizeof
 nghttp2_mem tocsin_session_memory_functions(tocsin_session_memory *memory) {
     return (nghttp2_mem){memory, allocate, release, allocate_zeroed, reallocate};
 }
+
+size_t tocsin_session_memory_kept(const tocsin_session_memory *memory) { return memory->kept; }
 
 void tocsin_session_memory_del(tocsin_session_memory *memory) {
     if (!memory) return;

@@ -24,8 +24,8 @@ extension NodeLink {
         /// Connecting takes long: these submissions should move to another node that can be used and is not slow, if there is
         /// one. Comes each second.
         case slow(requests: [UInt32])
-        /// The node takes none of these submissions now: they should move to another node.
-        case unusable(requests: [UInt32])
+        /// The node takes none of these submissions now, for this reason: they should move to another node.
+        case unusable(requests: [UInt32], because: Failure)
     }
 
     /// Why the last attempt to connect failed or the last connection ended.

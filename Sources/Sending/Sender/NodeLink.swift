@@ -149,6 +149,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     }
 
     private func beginsDialling() -> Bool {
+        guard !state.isClosed else { return false }
         let isNeeded = owner.needs(self)
         var begins = false
         update { begins = $0.beginsDialling(isNeeded: isNeeded, now: .now, &$1) }

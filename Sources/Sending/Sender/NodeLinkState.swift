@@ -103,7 +103,10 @@ package struct NodeLinkState {
     /// Connects if submissions need the node and its pause is over.
     /// - Parameter isNeeded: whether submissions wait that may go to this node.
     mutating func wake(isNeeded: Bool, now: MonotonicTime, _ actions: inout [Action]) {
-        if node.revive(now: now) { actions.append(.report(.usable)) }
+        if node.revive(now: now) {
+            // The owner may now have submissions for it.
+            return actions += [.report(.usable), .wake]
+        }
         guard isUnused, !isClosed else { return }
         if node.state == .unused, !session.isEmpty {
             dial(after: .zero, &actions)
@@ -122,7 +125,8 @@ package struct NodeLinkState {
     /// - Parameter isNeeded: whether submissions still wait that may go to this node.
     /// - Returns: whether to connect.
     mutating func beginsDialling(isNeeded: Bool, now: MonotonicTime, _ actions: inout [Action]) -> Bool {
-        guard isNeeded, !isClosed else {
+        guard connection == .dialling(since: nil), !isClosed else { return false }
+        guard isNeeded else {
             connection = .none
             if node.state == .connecting { node.state = .unused }
             return false
@@ -161,7 +165,7 @@ package struct NodeLinkState {
         self.failure = failure
         node.state = .down
         _ = pause(atLeast: minimum, now: now, random: random, &actions)
-        actions.append(.report(.unusable(requests: session.requests)))
+        actions.append(.report(.unusable(requests: session.requests, because: failure)))
         actions.append(.wake)
     }
 
@@ -176,7 +180,8 @@ package struct NodeLinkState {
 
     // MARK: Connected
 
-    /// Bytes have arrived. ``flush(now:random:_:)`` then sends what they made room for.
+    /// Bytes have arrived. ``flush(now:random:_:)`` then sends what they made room for. What follows the end of the connection
+    /// in the same bytes says nothing about the node any more, but results still count.
     mutating func received(
         _ bytes: RawSpan, now: MonotonicTime, random: () -> Double, _ actions: inout [Action]
     ) {
@@ -192,7 +197,7 @@ package struct NodeLinkState {
             fault = error
         }
         apply(events, now: now, random: random, &actions)
-        if let fault { refuse(.protocolError("\(fault)"), retryAfter: 0, now: now, &actions) }
+        if let fault, isConnected { refuse(.protocolError("\(fault)"), retryAfter: 0, now: now, &actions) }
     }
 
     /// Sends what is due in the session, and connects again if abandoned submissions occupy the connection.
@@ -219,13 +224,10 @@ package struct NodeLinkState {
             case .result(let result):
                 node.answered()
                 actions.append(.report(.answered(result)))
-            case .goAway(let goAway, let isFatal):
-                guard isConnected else { continue }
-                if isFatal {
-                    refuse(.refused(goAway), retryAfter: goAway.retryAfter, now: now, &actions)
-                } else {
-                    leave(goAway, now: now, random: random, &actions)
-                }
+            case .goAway where !isConnected, .siteRefused where !isConnected: break
+            case .goAway(let goAway, isFatal: true):
+                refuse(.refused(goAway), retryAfter: goAway.retryAfter, now: now, &actions)
+            case .goAway(let goAway, isFatal: false): leave(goAway, now: now, random: random, &actions)
             case .siteRefused: refuse(.siteRefused, retryAfter: 0, now: now, &actions)
             case .send(let bytes): actions.append(.send(bytes))
             case .pong(let bytes): actions.append(.pong(bytes))
@@ -239,8 +241,8 @@ package struct NodeLinkState {
 
     // MARK: Ends of connections
 
-    /// Handles the end of a connection. After a GOAWAY other than idle, before WELCOME, or after three losses in a row, the
-    /// node is down and its submissions move. Otherwise the link connects again, because the node may already have the
+    /// Handles the end of a connection. After a GOAWAY other than idle, before WELCOME, or after three losses in a row before
+    /// this one, the node is down and its submissions move. Otherwise the link connects again, because the node may already have the
     /// submissions in flight.
     mutating func ended(
         _ reason: String, now: MonotonicTime, random: () -> Double, _ actions: inout [Action]
@@ -269,7 +271,7 @@ package struct NodeLinkState {
         } else {
             node.state = .down
             failure = .closing(goAway)
-            actions.append(.report(.unusable(requests: session.waiting)))
+            actions.append(.report(.unusable(requests: session.waiting, because: .closing(goAway))))
         }
         if !goAway.code.answersInFlight || !session.isInFlight { ended("", now: now, random: random, &actions) }
     }
@@ -294,11 +296,10 @@ package struct NodeLinkState {
     private mutating func refuse(
         _ failure: NodeLink.Failure, retryAfter: UInt32, now: MonotonicTime, _ actions: inout [Action]
     ) {
-        guard !isClosed else { return }
         disconnect(&actions)
         self.failure = failure
         node.refused(now: now, atLeast: .milliseconds(Int64(clamping: retryAfter)))
-        actions.append(.report(.unusable(requests: session.requests)))
+        actions.append(.report(.unusable(requests: session.requests, because: failure)))
     }
 
     // MARK: Time

@@ -28,7 +28,7 @@ extension TocsinClient: NodeLinkOwner {
         case .retrying(let reason, let pause): progress?(.retrying(reason: reason, after: pause))
         case .solving(let effort): progress?(.solvingPuzzle(effort: effort))
         case .usable: assignWaiting(link.channel)
-        case .slow(let requests), .unusable(let requests): move(requests, from: link)
+        case .slow(let requests), .unusable(let requests, _): move(requests, from: link)
         }
     }
 }

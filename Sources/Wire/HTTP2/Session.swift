@@ -59,7 +59,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package let stream: ByteStream
     /// nghttp2's state.
     package private(set) var handle: OpaquePointer?
-    private let memory = tocsin_session_memory_new()
+    private let memory: OpaquePointer
     /// Unmanaged, because another reference costs a retain for each frame and each header field. Its owner closes the
     /// stream when it goes; after that, nothing here uses it.
     private let handler: Unmanaged<SessionHandler>
@@ -79,6 +79,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], handler: SessionHandler) {
         self.stream = stream
         self.handler = .passUnretained(handler)
+        guard let memory = tocsin_session_memory_new() else { fatalError("the system has no memory") }
+        self.memory = memory
         gathered.reserveCapacity(Self.writeSize)
         var options: OpaquePointer?
         nghttp2_option_new(&options)
@@ -87,8 +89,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         nghttp2_option_set_peer_max_concurrent_streams(options, 1)
         let user = Unmanaged.passUnretained(self).toOpaque()
         let create = isServer ? nghttp2_session_server_new3 : nghttp2_session_client_new3
-        var memory = tocsin_session_memory_functions(memory)
-        _ = create(&handle, Session.callbacks, user, options, &memory)
+        var functions = tocsin_session_memory_functions(memory)
+        _ = create(&handle, Session.callbacks, user, options, &functions)
         // Each stream has its own window; a small window for the whole connection would only starve streams.
         nghttp2_session_set_local_window_size(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Self.connectionWindow)
         nghttp2_submit_settings(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)

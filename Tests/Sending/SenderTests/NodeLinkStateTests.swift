@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import TNP
 import TestSupport
@@ -49,7 +50,7 @@ import Time
         #expect(
             link.actions == [
                 .report(.retrying(reason: nobody.description, after: .milliseconds(250))),
-                .report(.unusable(requests: [request])), .wake,
+                .report(.unusable(requests: [request], because: .nothingThere(nobody.description))), .wake,
             ])
         #expect(link.state.node.state == .down)
         link.wake(isNeeded: false)
@@ -125,24 +126,24 @@ import Time
         #expect(link.state.isUnused && link.state.node.state == .unused)
     }
 
-    @Test func `submissions move after a loss before WELCOME, and after the third loss without a RESULT`() throws {
+    @Test func `submissions move after a loss before WELCOME, and after the fourth in a row`() throws {
         var early = try Link.connected()
         early.end("reset")
-        #expect(early.reports(.unusable(requests: [1])) && early.state.node.state == .down)
+        #expect(early.moves([1]) && early.state.node.state == .down)
 
         var link = try Link.welcomed()
         let request = try link.add()
         for _ in 0..<3 {
             link.flush()
             link.end("reset")
-            #expect(!link.reports(.unusable(requests: [request])))
+            #expect(!link.moves([request]))
             link.begins()
             link.connect()
             link.receive(welcomeFrame())
         }
         link.flush()
         link.end("reset")
-        #expect(link.reports(.unusable(requests: [request])))
+        #expect(link.moves([request]))
     }
 
     @Test func `a RESULT shows that the node works: losses count from the first again`() throws {
@@ -159,7 +160,7 @@ import Time
         link.receive(resultFrame(first, .delivered()))
         #expect(link.reports(.answered(SubmissionResult(request: first, outcome: .delivered()))))
         link.end("reset")
-        #expect(!link.reports(.unusable(requests: [second])))
+        #expect(!link.moves([second]))
     }
 
     @Test func `a node that shuts down answers what is in flight; the rest moves at once`() throws {
@@ -169,15 +170,15 @@ import Time
         link.flush()
         let goAway = GoAway(code: .shuttingDown, retryAfter: 5000, text: "bye")
         link.receive(goAwayFrame(goAway))
-        #expect(link.actions == [.report(.unusable(requests: [waiting]))])
+        #expect(link.actions == [.report(.unusable(requests: [waiting], because: .closing(goAway)))])
         #expect(link.state.isConnected && link.state.node.state == .down)
         link.state.session.remove(waiting)
         link.receive(resultFrame(sent, .delivered()))
         link.watch()
         #expect(
             link.actions == [
-                .disconnect, .report(.retrying(reason: "bye", after: .seconds(5))), .report(.unusable(requests: [])),
-                .wake,
+                .disconnect, .report(.retrying(reason: "bye", after: .seconds(5))),
+                .report(.unusable(requests: [], because: .closing(goAway))), .wake,
             ])
         #expect(link.state.failure == .closing(goAway))
     }
@@ -202,7 +203,7 @@ import Time
             let request = try link.add()
             link.flush()
             link.receive(bytes)
-            #expect(link.actions == [.disconnect, .report(.unusable(requests: [request]))])
+            #expect(link.actions.count == 2 && link.actions.first == .disconnect && link.moves([request]))
             switch link.state.failure {
             case .protocolError: #expect(failure == .protocolError(""))
             default: #expect(link.state.failure == failure)
@@ -212,8 +213,82 @@ import Time
             #expect(link.actions.isEmpty)
             link.now = link.now + .milliseconds(1)
             link.wake()
-            #expect(link.actions == [.report(.usable), .dial(after: .zero)])
+            #expect(link.actions == [.report(.usable), .wake])
+            link.wake()
+            #expect(link.actions == [.dial(after: .zero)])
         }
+    }
+
+    @Test func `what follows the end of a connection in the same bytes does not change it, but results count`() throws {
+        let junk = [UInt8](repeating: 0xff, count: 20)
+        // A submission that waits for a slot is a reason to connect again, and the junk none to refuse the node.
+        var link = try Link.welcomed(inFlight: 0)
+        let request = try link.add()
+        link.flush()
+        link.receive(goAwayFrame(GoAway(code: .idle)) + junk)
+        #expect(
+            link.actions == [
+                .disconnect, .report(.retrying(reason: "", after: .milliseconds(250))),
+                .dial(after: .milliseconds(250)),
+            ])
+        #expect(link.state.node.isUsable && link.state.session.requests == [request])
+        let begins = link.begins()
+        #expect(begins)
+
+        // The first reason is the one that counts.
+        var blocked = try Link.welcomed()
+        let goAway = GoAway(code: .abuse, retryAfter: 90_000)
+        let sent = try blocked.add()
+        blocked.flush()
+        blocked.receive(goAwayFrame(goAway) + resultFrame(sent, .delivered()) + junk)
+        #expect(blocked.state.failure == .refused(goAway))
+        #expect(blocked.reports(.answered(SubmissionResult(request: sent, outcome: .delivered()))))
+    }
+
+    @Test func `a node leaves before its results in the same bytes are known: nothing new goes to it`() throws {
+        var link = try Link.welcomed()
+        let request = try link.add()
+        link.flush()
+        link.receive(resultFrame(request, .delivered()) + goAwayFrame(GoAway(code: .shuttingDown)))
+        #expect(link.actions.first == .report(.answered(SubmissionResult(request: request, outcome: .delivered()))))
+        #expect(!link.state.node.isUsable && link.state.isUnused)
+    }
+
+    @Test func `a node that does not know the site is refused for a minute`() throws {
+        let key = try #require(Ed25519.PrivateKey(seed: [UInt8](repeating: 5, count: 32)))
+        var link = Link(site: key)
+        let request = try link.add()
+        link.wake()
+        link.begins()
+        link.connect()
+        link.receive(welcomeFrame(.siteKeys))
+        #expect(link.actions.count == 2)
+        var refusal: [UInt8] = []
+        refusal.append(SiteAuthenticationResult(kind: .rejected, reason: .notASite, name: nil))
+        link.receive(refusal)
+        #expect(
+            link.actions == [.disconnect, .report(.unusable(requests: [request], because: .siteRefused))])
+        #expect(link.state.node.state == .refused)
+    }
+
+    @Test func `a search for a proof of work begins and ends by the session's word`() throws {
+        var link = Link(doesWork: true)
+        let request = try link.add(workLimit: .seconds(10))
+        link.wake()
+        link.begins()
+        link.connect()
+        link.receive(welcomeFrame(puzzle: makePuzzle(1000)))
+        link.flush()
+        #expect(link.reports(.solving(effort: 1000)))
+        let deadlines = link.actions.compactMap {
+            if case .solve(request, _, _, let deadline) = $0 { deadline } else { nil }
+        }
+        #expect(deadlines == [link.now + .seconds(10)])
+        link.searchEnded(request)
+        let outcomes = link.actions.compactMap {
+            if case .report(.answered(let result)) = $0 { result.outcome.kind } else { nil }
+        }
+        #expect(outcomes == [.retry])
     }
 
     @Test func `abandoned submissions that occupy all slots end the connection`() throws {
@@ -296,10 +371,12 @@ private struct Link {
 
     static func opaque(_ count: Int) -> [UInt8] { [UInt8](repeating: 9, count: count) }
 
-    init(through proxy: Proxy? = nil) {
-        let destination = Destination(.tcp(host: "node", port: 7077), through: proxy, timeout: .seconds(60))
-        state = NodeLinkState(
-            session: SenderSession(doesWork: true), destination: destination, agent: "", now: now)
+    init(through proxy: Proxy? = nil, doesWork: Bool = false, site: Ed25519.PrivateKey? = nil) {
+        let node = Endpoint.tcp(host: "node", port: 7077)
+        let destination = Destination(node, through: proxy, timeout: .seconds(60))
+        let session = SenderSession(
+            doesWork: doesWork, site: site.map { SiteIdentity($0, at: node) })
+        state = NodeLinkState(session: session, destination: destination, agent: "", now: now)
     }
 
     /// A connected link with a submission.
@@ -321,12 +398,19 @@ private struct Link {
         return link
     }
 
-    @discardableResult mutating func add() throws -> UInt32 {
+    @discardableResult mutating func add(workLimit: Duration = .zero) throws -> UInt32 {
         let submission = Submission(request: 0, envelope: try makeEnvelope(state.session.requests.count))
-        return state.session.add(PendingSubmission(submission, workLimit: .zero))
+        return state.session.add(PendingSubmission(submission, workLimit: workLimit))
     }
 
     func reports(_ event: NodeLink.Event) -> Bool { actions.contains(.report(event)) }
+
+    /// Whether these submissions are to move to another node.
+    func moves(_ requests: [UInt32]) -> Bool {
+        actions.contains {
+            if case .report(.unusable(requests, _)) = $0 { true } else { false }
+        }
+    }
 
     private mutating func event<R>(_ event: (inout NodeLinkState, inout [NodeLinkState.Action]) -> R) -> R {
         actions = []
@@ -364,6 +448,11 @@ private struct Link {
     mutating func flush() {
         let now = now
         event { $0.flush(now: now, random: Self.random, &$1) }
+    }
+
+    mutating func searchEnded(_ request: UInt32) {
+        let now = now
+        event { $0.searchEnded(request, now: now, random: Self.random, &$1) }
     }
 
     mutating func end(_ reason: String) {

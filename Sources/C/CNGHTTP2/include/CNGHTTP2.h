@@ -9,11 +9,14 @@
 /// them with its response: up to 64 KiB of freed objects stay here for the next request, without the allocator.
 typedef struct tocsin_session_memory tocsin_session_memory;
 
-/// Memory for one session; NULL if there is none.
+/// Memory for one session; NULL if the system has none.
 tocsin_session_memory *tocsin_session_memory_new(void);
 
 /// What nghttp2 calls.
 nghttp2_mem tocsin_session_memory_functions(tocsin_session_memory *memory);
+
+/// The bytes that are kept for later requests.
+size_t tocsin_session_memory_kept(const tocsin_session_memory *memory);
 
 /// Returns all memory. The session must have ended.
 void tocsin_session_memory_del(tocsin_session_memory *memory);

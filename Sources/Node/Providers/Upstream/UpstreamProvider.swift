@@ -220,8 +220,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         case .answered(let result):
             nodes.answered(node, now: now)
             answered(result, by: link)
-        case .unusable(let requests):
-            let failure = link.failure ?? .unreachable("the connection was closed")
+        case .unusable(let requests, let failure):
             nodes.failed(node, failure, now: now)
             for request in requests { move(Place(link: link.id, request: request), from: link, because: failure) }
         case .slow(let requests):

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CNGHTTP2
 import Cryptography
 import EventLoop
 import Foundation
 import StandIns
 import TestSupport
 import Testing
+import Time
 
-@testable import CNGHTTP2
 @testable import HTTP2
 @testable import Tor
 
@@ -342,6 +343,7 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
             // Opens the connection.
             _ = try await upstream.send(request(body: [7]), timeout: .seconds(60))
             let body = [UInt8](repeating: 1, count: 3000)
+            let start = MonotonicTime.now
             await withTaskGroup(of: Void.self) { group in
                 for _ in 0..<300 {
                     group.addTask(executorPreference: domain.loop) {
@@ -349,8 +351,9 @@ private let okHeaders: [UInt8] = [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88]
                     }
                 }
             }
-            #expect(server.parts.count == 301)
-            #expect(server.parts == server.parts.sorted())
+            #expect(Set(server.parts).count == 301)
+            // On a busy machine a body may wait for longer than the client's patience, and is then sent in parts.
+            if .now - start < BodyQueue.patience { #expect(server.parts == Set(server.parts).sorted()) }
             upstream.close()
         }
     }

@@ -75,10 +75,9 @@ import Testing
         }
     }
 
-    @Test func `sizes that no address space has are refused`() throws {
+    @Test func `a number of objects whose size is no number is refused`() throws {
         try withMemory { memory, _ in
-            #expect(memory.malloc(.max, memory.mem_user_data) == nil)
-            #expect(memory.calloc(.max, 2, memory.mem_user_data) == nil)
+            #expect(memory.calloc(.max, 3, memory.mem_user_data) == nil)
         }
     }
 }

@@ -103,7 +103,7 @@ struct UpstreamAttempts {
     /// The attempt whose submission a link's session has.
     func attempt(at place: Place) -> Attempt? { links[place.link]?.attempts[place.request] }
 
-    /// Removes an attempt from a link, for another one.
+    /// Removes an attempt from a link: it may then go to another one.
     /// - Parameter failure: why the link's node fails; `nil` if it does not, and may get the attempt again.
     mutating func remove(from place: Place, because failure: NodeLink.Failure? = nil) -> Attempt? {
         guard let attempt = links[place.link]?.attempts.removeValue(forKey: place.request) else { return nil }
@@ -131,7 +131,7 @@ struct UpstreamAttempts {
         return callers
     }
 
-    /// The next attempt whose time is over; it still has no result.
+    /// The next attempt without a result whose time is over; `nil` if there is none.
     mutating func nextOverdue(now: MonotonicTime) -> Attempt? {
         while let first = deadlines.first, first.time <= now {
             deadlines.removeFirst()

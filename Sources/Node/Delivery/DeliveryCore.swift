@@ -174,8 +174,8 @@ struct DeliveryCore: ~Copyable {
         return .seconds(Int64(envelope.ttl)) <= held.retryAfter ? .refused(.rejected(.ttlRanOut)) : .new(route)
     }
 
-    /// The lowest sequence number of an envelope accepted at this time: two of the same time have two numbers. It is above every
-    /// row id of a spool, so that envelopes of an earlier process have lower numbers than those of this process.
+    /// The lowest sequence number of an envelope accepted at this time: two of the same time have two numbers. It is above
+    /// every row id of a spool, so that envelopes of an earlier process have lower numbers than those of this process.
     static func sequence(at time: MonotonicTime) -> UInt64 { 1 << 63 | time.nanoseconds }
 
     /// The hops of a pending envelope in memory; `nil` if there is none with this digest.

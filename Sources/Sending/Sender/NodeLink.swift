@@ -94,7 +94,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
 
     /// Connects if submissions need the node and its pause is over; then sends what is due.
     package func wake() {
-        let isNeeded = !state.isClosed && owner.needs(self)
+        // A link that is connected, or connects, has nothing to ask; of a closed one the owner may have gone.
+        let isNeeded = isUnused && !state.isClosed && owner.needs(self)
         update { $0.wake(isNeeded: isNeeded, now: .now, &$1) }
         flush()
     }

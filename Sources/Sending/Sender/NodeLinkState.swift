@@ -8,9 +8,9 @@ import Time
 /// The state machine of one sender's access to one node: decides when to connect, what the end of a connection means for the
 /// submissions in its ``SenderSession``, when a silent node has gone, and when an idle connection closes. Takes events, time
 /// and randomness, returns actions, and has no I/O and no clock.
-package struct NodeLinkState {
+struct NodeLinkState {
     /// What the caller does after an event, in this order.
-    package enum Action: Equatable {
+    enum Action: Equatable {
         /// Call ``beginsDialling(isNeeded:now:_:)`` after this pause, and then connect.
         case dial(after: Duration)
         /// Close the connection, and drop what has not been sent.
@@ -37,21 +37,21 @@ package struct NodeLinkState {
     }
 
     /// How long a node that owes an answer may be silent before it gets PING.
-    static let pingAfter = Duration.seconds(20)
+    private static let pingAfter = Duration.seconds(20)
     /// How long such a node may be silent before the connection closes.
-    static let silenceLimit = Duration.seconds(40)
+    private static let maximumSilence = Duration.seconds(40)
     /// How long an idle connection stays open; less if the node's idle timeout is short.
-    static let idleTime = Duration.seconds(60)
+    private static let maximumIdleTime = Duration.seconds(60)
     private static let pingLength = 8
 
     /// What the owner knows of the node.
-    package var node = NodeState()
+    var node = NodeState()
     /// The submissions at this node.
-    package var session: SenderSession
+    var session: SenderSession
     /// Why the last attempt failed or the last connection ended.
-    package private(set) var failure: NodeLink.Failure?
+    private(set) var failure: NodeLink.Failure?
     /// When the current connection began, or the last one.
-    package private(set) var connectedAt: MonotonicTime
+    private(set) var connectedAt: MonotonicTime
     private(set) var isClosed = false
 
     private let agent: String
@@ -80,10 +80,10 @@ package struct NodeLinkState {
     }
 
     /// Whether the link is connected.
-    package var isConnected: Bool { connection == .open }
+    var isConnected: Bool { connection == .open }
 
     /// Whether the link neither is connected nor connects.
-    package var isUnused: Bool { connection == .none }
+    var isUnused: Bool { connection == .none }
 
     /// Closes the connection for good; the session keeps its submissions.
     mutating func close(_ actions: inout [Action]) {
@@ -242,8 +242,8 @@ package struct NodeLinkState {
     // MARK: Ends of connections
 
     /// Handles the end of a connection. After a GOAWAY other than idle, before WELCOME, or after three losses in a row before
-    /// this one, the node is down and its submissions move. Otherwise the link connects again, because the node may already have the
-    /// submissions in flight.
+    /// this one, the node is down and its submissions move. Otherwise the link connects again, because the node may already
+    /// have the submissions in flight.
     mutating func ended(
         _ reason: String, now: MonotonicTime, random: () -> Double, _ actions: inout [Action]
     ) {
@@ -320,7 +320,7 @@ package struct NodeLinkState {
             ended("", now: now, random: random, &actions)
         } else if session.isOwedAnswer || leaving != nil {
             idleSince = nil
-            if now - lastFrame >= Self.silenceLimit {
+            if now - lastFrame >= Self.maximumSilence {
                 ended("the node stopped responding", now: now, random: random, &actions)
             } else if now - lastFrame >= Self.pingAfter, !hasPinged, session.welcome != nil {
                 hasPinged = true
@@ -333,7 +333,7 @@ package struct NodeLinkState {
             idleSince = since
             lastFrame = now
             let limit = Duration.milliseconds(Int64(clamping: session.welcome?.idleTimeout ?? 0) * 750)
-            if now - since >= min(Self.idleTime, limit) {
+            if now - since >= min(Self.maximumIdleTime, limit) {
                 disconnect(&actions)
                 node.state = .unused
             }

@@ -59,6 +59,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package let stream: ByteStream
     /// nghttp2's state.
     package private(set) var handle: OpaquePointer?
+    /// The memory of nghttp2's small objects, which lives as long as its state.
     private let memory: OpaquePointer
     /// Unmanaged, because another reference costs a retain for each frame and each header field. Its owner closes the
     /// stream when it goes; after that, nothing here uses it.
@@ -79,6 +80,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], handler: SessionHandler) {
         self.stream = stream
         self.handler = .passUnretained(handler)
+        // A process that gets no hundred bytes ends at its next array, too.
         guard let memory = tocsin_session_memory_new() else { fatalError("the system has no memory") }
         self.memory = memory
         gathered.reserveCapacity(Self.writeSize)

@@ -82,7 +82,9 @@ let package = Package(
         .systemLibrary(name: "CSeccomp", pkgConfig: "libseccomp", providers: [.apt(["libseccomp-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
 
-        .target(name: "Time", dependencies: ["CClock"], swiftSettings: ours),
+        .target(
+            name: "Time", dependencies: ["CClock", .product(name: "DequeModule", package: "swift-collections")],
+            swiftSettings: ours),
         .target(name: "Tables", swiftSettings: ours),
         .target(name: "Cryptography", dependencies: ["CSodium", "COpenSSL"], swiftSettings: ours),
         .target(name: "Store", dependencies: ["Cryptography", "CSQLite"], swiftSettings: ours),
@@ -127,7 +129,6 @@ let package = Package(
             name: "Providers",
             dependencies: [
                 "TNP", "HTTP1", "HTTP2", "EventLoop", "Cryptography", "Sender", "Settings", "Tables", "Time", "Tor",
-                .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: ours),
         .target(

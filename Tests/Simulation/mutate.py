@@ -407,8 +407,8 @@ CHAIN = [
     (
         "an attempt that a lost connection has interrupted is not placed again",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "        self.place(attempt, submission)\n",
-        "        if failure == nil { self.place(attempt, submission) }\n",
+        "                move(attempt, request, from: link)\n            }\n        case .slow",
+        "                circuits.submissions.displace(attempt)\n            }\n        case .slow",
     ),
     (
         "the hops are not counted",
@@ -419,8 +419,8 @@ CHAIN = [
     (
         "the standby is never used",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "                hasFailed: entry.tried.contains(link.id))",
-        "                hasFailed: entry.tried.contains(link.id) || link !== circuit.links.first)",
+        "excluding: circuits.submissions[attempt].tried, now: now)",
+        "excluding: Set(circuit.links.indices.dropFirst()), now: now)",
     ),
     (
         "GONE of the upstream node is DELIVERED",
@@ -431,8 +431,8 @@ CHAIN = [
     (
         "an attempt without an answer has no end",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "nextOverdue(now: now) { timeOut(attempt) }",
-        "nextOverdue(now: now) { _ = attempt }",
+        "popOverdue(now: now) { timeOut(attempt) }",
+        "popOverdue(now: now) { _ = attempt }",
     ),
 ]
 

@@ -114,14 +114,14 @@ final class NodeParts: DispatchObserver {
         }
         let refusals = RefusalReporter(metrics: metrics, log: log)
         intake = Intake(
-            intakeState, handles: handles, into: dispatch, sharing: cluster?.ledger, refusals, metrics: metrics,
+            intakeState, handles: handles, into: dispatch, sharing: cluster?.outcomes, refusals, metrics: metrics,
             log: log)
         connections = SenderConnections(
             EndpointRules(configuration, routes: providers.routes, onion: nil, onions: []),
             configuration.connectionLimits(openFiles: ProcessHardening.raiseOpenFiles()),
             intake: intake, metrics: metrics)
         outcomes = OutcomeReporter(
-            intakeState, to: connections, handles: handles, sharing: cluster?.ledger, refusals, metrics: metrics)
+            intakeState, to: connections, handles: handles, sharing: cluster?.outcomes, refusals, metrics: metrics)
         self.intakeState = intakeState
         spool = try configuration.spool.map { [dispatch] settings in
             try Spool(
@@ -269,7 +269,7 @@ final class NodeParts: DispatchObserver {
         (metrics.relayed, log.relayed) = (providers.upstreamRoutes, providers.upstreamRoutes)
         dispatch.replace(providers.providers, limits: new.dispatchLimits)
         intakeState.settings = new.admission
-        cluster?.ledger.settingsChanged()
+        cluster?.outcomes.settingsChanged()
         if let settings = new.handles { handles?.limits = HandleStore.Limits(settings) }
         intake.announcePuzzle(connections.announce)
         providersChanged(removed: removed)

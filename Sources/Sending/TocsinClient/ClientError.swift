@@ -3,6 +3,7 @@
 import EventLoop
 import Sender
 import TNP
+import Time
 
 /// The error of a submission that has no outcome.
 public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
@@ -34,6 +35,23 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
         case .protocolError(let reason):
             self = .connectionClosed(GoAway(code: .protocolError, text: "the node does not speak TNP (\(reason))"))
         }
+    }
+
+    /// The error of a submission that each node refuses for good.
+    init(noNodeOf circuit: NodeCircuit) {
+        self = circuit.links[0].failure.map { ClientError($0) } ?? .unreachable("no node can be used now")
+    }
+
+    /// The error of a submission without an outcome at its deadline.
+    init(overdue terms: SubmissionRouting.Terms, at link: NodeLink, now: MonotonicTime) {
+        let limit = terms.deadline - terms.started
+        self =
+            if !link.isConnected {
+                link.failure.map { ClientError($0) }
+                    ?? .unreachable("no connection within \(limit.components.seconds) s")
+            } else {
+                link.session.welcome == nil ? .noWelcome(now - link.connectedAt) : .noResult(limit)
+            }
     }
 
     public var description: String {

@@ -138,6 +138,9 @@ struct SubmissionRouting {
         return node.state == .refused ? .end(queued) : .stay
     }
 
+    /// Whether the submission waits for the end of a pause after RETRY.
+    var isPausing: Bool { resumesAt != nil }
+
     /// Whether a pause after RETRY is over.
     mutating func resumes(at now: MonotonicTime) -> Bool {
         guard let time = resumesAt, time <= now else { return false }

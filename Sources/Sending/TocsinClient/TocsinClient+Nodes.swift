@@ -7,117 +7,114 @@ import Time
 
 /// Gives each submission to a node, as its ``SubmissionRouting`` decides.
 extension TocsinClient {
-    private func nodes(for waiter: Waiter) -> [NodeState] {
-        let links = waiter.channel.links
-        for link in links { link.access.node.revive(now: .now) }
-        return links.map(\.access.node)
+    private func nodes(of circuit: NodeCircuit) -> [NodeState] {
+        for link in circuit.links { link.node.revive(now: .now) }
+        return circuit.nodes
     }
 
     /// Gives a submission that no node has to a node, or ends it.
-    func assign(_ waiter: Waiter) {
-        switch waiter.routing.choice(of: nodes(for: waiter)) {
+    func assign(_ number: UInt64) {
+        let circuit = circuits.circuit(of: number)
+        switch circuits.submissions[number].routing.choice(of: nodes(of: circuit)) {
         case .give(let index):
-            guard let submission = waiter.submission else { return }
-            let link = waiter.channel.links[index]
-            let request = link.access.session.add(submission)
-            link.waiters[request] = waiter
-            waiter.submission = nil
-            waiter.place = (link, request)
-        case .end(let outcome): finish(waiter, .success(outcome))
-        case .fail:
-            finish(waiter, .failure(waiter.channel.links[0].failure ?? .unreachable("no node can be used now")))
-        case .wait: waiter.channel.unassigned.append(waiter)
+            guard let submission = circuits.submissions[number].submission.take() else { return }
+            circuits.give(submission, number, to: circuit.links[index])
+        case .end(let outcome): finish(number, .success(outcome))
+        case .fail: finish(number, .failure(ClientError(noNodeOf: circuit)))
+        case .wait: break
         }
     }
 
     /// Assigns the submissions that found no usable node, also those that stayed with a node that is down.
-    func assignWaiting(_ channel: Channel) {
-        let waiting = channel.unassigned
-        channel.unassigned = []
-        for waiter in waiting { assign(waiter) }
-        for link in channel.links where link.access.node.state == .down {
-            give(link.access.session.notInFlight, from: link)
+    func assignWaiting(_ circuit: NodeCircuit) {
+        for number in circuits.submissions.unplaced(on: circuit.number)
+        where circuits.submissions.contains(number) && !circuits.submissions[number].routing.isPausing {
+            assign(number)
+        }
+        for (index, link) in circuit.links.enumerated() where link.node.state == .down {
+            give(link.session.notInFlight, from: link, index, of: circuit)
         }
     }
 
     /// Moves submissions from a link to other nodes.
-    func move(_ requests: [UInt32], from link: Link) {
-        give(requests, from: link)
-        assignWaiting(link.channel)
-        for other in link.channel.links where other !== link { other.access.wake() }
+    func move(_ requests: [UInt32], from link: NodeLink, _ node: Int, of circuit: NodeCircuit) {
+        give(requests, from: link, node, of: circuit)
+        assignWaiting(circuit)
+        for other in circuit.links where other !== link { other.wake() }
     }
 
     /// Gives submissions of a link to other nodes. What the node has stored stays with it; so does, with the search for its
     /// proof, what no other node can take now.
-    private func give(_ requests: [UInt32], from link: Link) {
+    private func give(_ requests: [UInt32], from link: NodeLink, _ node: Int, of circuit: NodeCircuit) {
         for request in requests {
-            guard let waiter = link.waiters[request] else { continue }
-            switch waiter.routing.reassignment(stored: link.access.session.stored(request), from: link.access.node) {
+            guard let number = circuits.submission(at: link, request) else { continue }
+            let stored = link.session.stored(request)
+            switch circuits.submissions[number].routing.reassignment(stored: stored, from: link.node) {
             case .stay: break
-            case .end(let outcome): finish(waiter, .success(outcome))
+            case .end(let outcome): finish(number, .success(outcome))
             case .move:
-                guard waiter.routing.leaves(link.index, of: nodes(for: waiter)) else { continue }
-                link.waiters[request] = nil
-                waiter.submission = link.access.withdraw(request)
-                waiter.place = nil
-                assign(waiter)
+                guard circuits.submissions[number].routing.leaves(node, of: nodes(of: circuit)) else { continue }
+                circuits.submissions.displace(number)
+                circuits.submissions[number].submission = link.withdraw(request)
+                assign(number)
             }
         }
     }
 
     /// Handles a node's answer.
-    func answered(_ result: SubmissionResult, by link: Link) {
+    func answered(_ result: SubmissionResult, by link: NodeLink, _ node: Int) {
         let (request, outcome) = (result.request, result.outcome)
-        guard let waiter = link.waiters[request] else {
-            _ = link.access.session.takeRefused(request)
+        guard let number = circuits.submission(at: link, request) else {
+            _ = link.session.takeRefused(request)
             return
         }
-        let step = waiter.routing.answered(outcome, by: link.index, now: .now, random: SecureRandom.fraction())
+        let step = circuits.submissions[number].routing.answered(
+            outcome, by: node, now: .now, random: SecureRandom.fraction())
         switch step {
         case .stored(let isEnd):
             progress?(.queued)
-            if isEnd { finish(waiter, .success(outcome)) }
+            if isEnd { finish(number, .success(outcome)) }
         case .end:
-            waiter.handle = link.access.session.takeHandle(request)
-            finish(waiter, .success(outcome))
+            circuits.submissions[number].handle = link.session.takeHandle(request)
+            finish(number, .success(outcome))
         case .pause, .move:
-            link.waiters[request] = nil
-            waiter.place = nil
-            waiter.submission = link.access.session.takeRefused(request)
+            circuits.submissions.displace(number)
+            circuits.submissions[number].submission = link.session.takeRefused(request)
             if case .pause(let pause) = step {
                 progress?(.waiting(reason: outcome.sentence, after: pause))
             } else {
-                again(waiter)
+                again(number)
             }
         }
     }
 
     /// Assigns a submission once more after a RETRY.
-    func again(_ waiter: Waiter) {
-        assign(waiter)
-        waiter.place?.link.access.wake()
+    func again(_ number: UInt64) {
+        assign(number)
+        circuits.place(of: number)?.link.wake()
     }
 
     /// Ends a submission whose deadline has passed.
-    func overdue(_ waiter: Waiter, now: MonotonicTime) {
-        let place = waiter.place
-        let isInFlight = place.map { !$0.link.access.session.waiting.contains($0.request) } ?? false
-        let lacksProof = place.map { $0.link.access.session.lacksProof($0.request) } ?? false
-        switch waiter.routing.overdue(lacksProof: lacksProof, isInFlight: isInFlight) {
-        case .outcome(let outcome): finish(waiter, .success(outcome))
+    func overdue(_ number: UInt64, now: MonotonicTime) {
+        let place = circuits.place(of: number)
+        let routing = circuits.submissions[number].routing
+        let isInFlight = place.map { !$0.link.session.waiting.contains($0.request) } ?? false
+        let lacksProof = place.map { $0.link.session.lacksProof($0.request) } ?? false
+        switch routing.overdue(lacksProof: lacksProof, isInFlight: isInFlight) {
+        case .outcome(let outcome): finish(number, .success(outcome))
         case .noProof:
             guard let (link, request) = place else { break }
-            link.access.stopSolving(request)
-            for case .result(let result) in link.access.session.searchEnded(request) {
-                finish(waiter, .success(result.outcome))
+            link.stopSolving(request)
+            for case .result(let result) in link.session.searchEnded(request) {
+                finish(number, .success(result.outcome))
             }
         case .noAnswer:
-            let link = place?.link ?? waiter.channel.links[0]
-            finish(waiter, .failure(link.deadlineError(of: waiter, now: now)))
+            let link = place?.link ?? circuits.circuit(of: number).links[0]
+            finish(number, .failure(ClientError(overdue: routing.terms, at: link, now: now)))
         }
         if let (link, request) = place {
-            _ = link.access.session.takeRefused(request)
-            link.access.flush()
+            _ = link.session.takeRefused(request)
+            link.flush()
         }
     }
 }

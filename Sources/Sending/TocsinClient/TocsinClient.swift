@@ -87,12 +87,8 @@ public actor TocsinClient {
     let onGone: (@Sendable (PairingToken) -> Void)?
     /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)``, by device token or handle.
     var remembered: [[UInt8]: PairingToken] = [:]
-    /// The links of each phone, by device token or handle.
-    private var channels = PhoneCircuits<Channel>()
-    private var linkFactory: NodeLinkFactory
-    var links: [Int: Link] = [:]
-    private var waiterCount: UInt64 = 0
-    private var pending: [UInt64: Waiter] = [:]
+    /// The connections for each phone, by device token or handle, and the callers that wait for an outcome.
+    let circuits: NodeCircuits<Waiter>
     private(set) var isClosed = false
     /// Whether the client has ever reached a node: what fails then is no mistake in its settings.
     var hasConnected = false
@@ -121,12 +117,13 @@ public actor TocsinClient {
         self.progress = progress
         self.onGone = onGone
         let requiresCircuitIsolation = if case .socks5(_, let it?) = options.proxy { it.isRequired } else { false }
-        linkFactory = NodeLinkFactory(
-            options.nodes, through: options.proxy, requiresCircuitIsolation: requiresCircuitIsolation,
-            agent: options.agent,
-            connectTimeout: options.connectTimeout, computesProofOfWork: options.workLimit > .zero,
-            siteKey: options.siteKey,
-            searches: SearchSlots(Self.maximumSearches))
+        circuits = NodeCircuits(
+            NodeLinkFactory(
+                options.nodes, through: options.proxy, requiresCircuitIsolation: requiresCircuitIsolation,
+                agent: options.agent, connectTimeout: options.connectTimeout,
+                computesProofOfWork: options.workLimit > .zero, siteKey: options.siteKey,
+                searches: SearchSlots(Self.maximumSearches)),
+            on: loop)
     }
 
     /// Submits an envelope and waits for its final outcome. Cancel the task to abandon the submission.
@@ -176,27 +173,32 @@ public actor TocsinClient {
     ) async throws -> Waiter.Answer {
         guard !isClosed else { throw ClientError.closed }
         if let invalidNode { throw ClientError.invalidOnion(invalidNode) }
-        guard pending.count < Self.maximumPending else { throw ClientError.queueFull(Self.maximumPending) }
-        waiterCount += 1
-        let number = waiterCount
+        guard circuits.submissions.count < Self.maximumPending else {
+            throw ClientError.queueFull(Self.maximumPending)
+        }
+        let number = circuits.submissions.newNumber()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
+                // The client may have been closed, or the task cancelled, before the runtime created the continuation.
+                if isClosed { return continuation.resume(throwing: ClientError.closed) }
+                if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
                 let now = MonotonicTime.now
-                let channel = channel(for: address)
                 let terms = SubmissionRouting.Terms(
                     started: now, deadline: now + timeout, maximumPause: options.patience,
                     returnsWhenQueued: returnsWhenQueued)
                 let others = toFirstNodeOnly ? Set(options.nodes.indices.dropFirst()) : []
-                let waiter = Waiter(
-                    number, continuation, PendingSubmission(request, workLimit: options.workLimit), on: channel,
-                    routing: SubmissionRouting(terms, excluding: others))
-                pending[number] = waiter
-                channel.waiters.insert(waiter)
-                if Task.isCancelled { return cancel(number) }
-                // The client may have been closed before the runtime created the continuation.
-                if isClosed { return finish(waiter, .failure(ClientError.closed)) }
-                assign(waiter)
-                for link in channel.links { link.access.wake() }
+                // A node's pause, which a circuit remembers, holds for the phones that follow, too.
+                let circuit = circuits.circuit(for: options.isolatesPhones ? address : [], of: self) {
+                    $0.hasNoPause(at: now)
+                }
+                circuits.submissions.insert(
+                    Waiter(
+                        continuation: continuation,
+                        submission: PendingSubmission(request, workLimit: options.workLimit),
+                        routing: SubmissionRouting(terms, excluding: others)),
+                    as: number, on: circuit.number)
+                assign(number)
+                for link in circuit.links { link.wake() }
                 if ticker == nil { tick() }
             }
         } onCancel: {
@@ -205,62 +207,26 @@ public actor TocsinClient {
     }
 
     private func cancel(_ number: UInt64) {
-        guard let waiter = pending[number] else { return }
-        let link = waiter.place?.link
-        finish(waiter, .failure(CancellationError()))
-        link?.access.flush()
+        let link = circuits.place(of: number)?.link
+        finish(number, .failure(CancellationError()))
+        link?.flush()
     }
 
-    /// Resumes a caller.
-    func finish(_ waiter: Waiter, _ result: Result<Outcome, any Error>) {
-        guard pending.removeValue(forKey: waiter.id) != nil else { return }
-        waiter.channel.waiters.remove(waiter)
-        waiter.channel.unassigned.removeAll { $0 === waiter }
-        if let (link, request) = waiter.place {
-            link.waiters[request] = nil
-            link.access.session.remove(request)
-        }
+    /// Resumes a caller that waits for an outcome.
+    func finish(_ number: UInt64, _ result: Result<Outcome, any Error>) {
+        let place = circuits.place(of: number)
+        guard let waiter = circuits.submissions.remove(number) else { return }
+        if let (link, request) = place { link.session.remove(request) }
         waiter.continuation.resume(with: result.map { Waiter.Answer(outcome: $0, handle: waiter.handle) })
     }
 
     /// Closes the connections; submissions without an outcome fail with ``ClientError/closed``.
     public func close() {
         isClosed = true
-        for link in links.values { link.access.close() }
-        for waiter in pending.values { finish(waiter, .failure(ClientError.closed)) }
+        for number in circuits.submissions.numbers { finish(number, .failure(ClientError.closed)) }
+        circuits.close()
         ticker = nil
-        channels = PhoneCircuits()
-        links = [:]
         loop.letGo(of: self)
-    }
-
-    // MARK: Channels
-
-    /// The channel of a phone.
-    private func channel(for address: [UInt8]) -> Channel {
-        let key = options.isolatesPhones ? address : []
-        let now = MonotonicTime.now
-        // A node's pause, which a channel remembers, holds for the phones that follow, too.
-        switch channels.circuit(for: key, isIdle: { !$0.isActive && $0.hasNoPause(at: now) }) {
-        case .known(let channel): return channel
-        case .new(let idle):
-            if let idle {
-                for link in idle.links { link.access.close() }
-                forgetLinks(of: idle)
-            }
-            let channel = Channel(key)
-            for (index, access) in linkFactory.links(for: self, on: loop).enumerated() {
-                let link = Link(access, index: index, of: channel)
-                channel.links.append(link)
-                links[access.id] = link
-            }
-            channels.insert(channel, for: key)
-            return channel
-        }
-    }
-
-    private func forgetLinks(of channel: Channel) {
-        for link in channel.links { links[link.access.id] = nil }
     }
 
     // MARK: Time
@@ -268,31 +234,25 @@ public actor TocsinClient {
     /// Ends submissions whose deadline has passed, resends those whose pause is over, and checks the connections.
     private func tick() {
         let now = MonotonicTime.now
-        for waiter in pending.values {
-            if waiter.routing.terms.deadline <= now {
-                overdue(waiter, now: now)
-            } else if !hasConnected, waiter.routing.givesUp(on: waiter.channel.links.map(\.access.node), now: now) {
-                finish(waiter, .failure(waiter.channel.links[0].failure ?? .unreachable("no node can be used now")))
-            } else if waiter.routing.resumes(at: now) {
-                again(waiter)
+        for number in circuits.submissions.numbers where circuits.submissions.contains(number) {
+            let circuit = circuits.circuit(of: number)
+            let routing = circuits.submissions[number].routing
+            if routing.terms.deadline <= now {
+                overdue(number, now: now)
+            } else if !hasConnected, routing.givesUp(on: circuit.nodes, now: now) {
+                finish(number, .failure(ClientError(noNodeOf: circuit)))
+            } else if circuits.submissions[number].routing.resumes(at: now) {
+                again(number)
             }
         }
-        for link in links.values { link.access.watch(now: now) }
-        let unused = channels.all.filter { channel in
-            !channel.isActive && channel.hasNoPause(at: now) && channel.links.allSatisfy(\.access.isUnused)
-        }
-        for channel in unused {
-            channels.remove(channel.key)
-            forgetLinks(of: channel)
-        }
-        guard !channels.all.isEmpty, !isClosed else {
+        circuits.watch(now: now)
+        guard !circuits.all.isEmpty else {
             ticker = nil
             loop.letGo(of: self)
             return
         }
         loop.keep(self)
-        ticker = Timer(on: loop, after: pending.isEmpty ? .seconds(1) : .milliseconds(250)) { [unowned self] in
-            assumeIsolated { $0.tick() }
-        }
+        let interval: Duration = circuits.submissions.count == 0 ? .seconds(1) : .milliseconds(250)
+        ticker = Timer(on: loop, after: interval) { [unowned self] in assumeIsolated { $0.tick() } }
     }
 }

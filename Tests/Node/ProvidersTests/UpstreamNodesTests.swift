@@ -11,68 +11,71 @@ import Testing
 @testable import Time
 
 @Suite(.tags(.computing)) struct UpstreamNodesTests {
-    private typealias Candidate = UpstreamNodes.Candidate
     private static let start = MonotonicTime(nanoseconds: 0)
 
-    private let unused = Candidate(isUsable: true, isConnected: false, hasFailed: false)
-    private let connected = Candidate(isUsable: true, isConnected: true, hasFailed: false)
-    private let failed = Candidate(isUsable: true, isConnected: true, hasFailed: true)
-    private let down = Candidate(isUsable: false, isConnected: false, hasFailed: false)
+    private let unused = NodeState()
+    private let connected = state(.connected)
+    private let down = state(.down)
+
+    private static func state(_ state: NodeState.State, isSlow: Bool = false) -> NodeState {
+        var node = NodeState()
+        (node.state, node.isSlow) = (state, isSlow)
+        return node
+    }
 
     private var nodes: UpstreamNodes { UpstreamNodes((1...3).map { .tcp(host: "node\($0)", port: 7077) }) }
 
     @Test func `the first node of the list is preferred, but a connected one before one that has to be dialled`() {
-        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 0)
-        #expect(nodes.choice(of: [unused, connected, connected], now: Self.start) == 1)
+        #expect(nodes.choice(of: [unused, unused, unused], excluding: [], now: Self.start) == 0)
+        #expect(nodes.choice(of: [unused, connected, connected], excluding: [], now: Self.start) == 1)
     }
 
     @Test func `a node that has failed the envelope does not get it again`() {
-        #expect(nodes.choice(of: [failed, unused, connected], now: Self.start) == 2)
-        #expect(nodes.choice(of: [failed, down, failed], now: Self.start) == nil)
+        #expect(nodes.choice(of: [connected, unused, connected], excluding: [0], now: Self.start) == 2)
+        #expect(nodes.choice(of: [connected, down, connected], excluding: [0, 2], now: Self.start) == nil)
     }
 
     @Test func `a node that could not be reached is avoided for a while, but used if there is no other`() {
         var nodes = nodes
         nodes.failed(0, .unreachable("refused"), now: Self.start)
-        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 1)
-        #expect(nodes.choice(of: [unused, down, failed], now: Self.start) == 0)
-        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start + UpstreamNodes.avoidance) == 0)
+        #expect(nodes.choice(of: [unused, unused, unused], excluding: [], now: Self.start) == 1)
+        #expect(nodes.choice(of: [unused, down, connected], excluding: [2], now: Self.start) == 0)
+        #expect(
+            nodes.choice(of: [unused, unused, unused], excluding: [], now: Self.start + UpstreamNodes.avoidance) == 0)
         #expect(nodes.statuses[0].isReachable(at: Self.start) == false)
     }
 
     @Test func `a node to which connecting takes long is avoided for a while, without a failure`() {
         var nodes = nodes
         nodes.hesitated(0, now: Self.start)
-        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 1)
-        #expect(nodes.choice(of: [unused, down, failed], now: Self.start) == 0)
+        #expect(nodes.choice(of: [unused, unused, unused], excluding: [], now: Self.start) == 1)
+        #expect(nodes.choice(of: [unused, down, connected], excluding: [2], now: Self.start) == 0)
         #expect(nodes.statuses[0].failure == nil)
         // An answer shows that the node is there.
         nodes.answered(0, now: Self.start)
         nodes.hesitated(0, now: Self.start + .seconds(14))
-        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start + .seconds(14)) == 0)
+        #expect(nodes.choice(of: [unused, unused, unused], excluding: [], now: Self.start + .seconds(14)) == 0)
     }
 
     @Test func `a node to which this phone's connection takes long comes last`() {
-        let slow = Candidate(isUsable: true, isConnected: false, isSlow: true, hasFailed: false)
-        #expect(nodes.choice(of: [slow, unused, unused], now: Self.start) == 1)
-        #expect(nodes.choice(of: [slow, slow, down], now: Self.start) == 0)
-        #expect(nodes.hasQuick(among: [slow, unused, down], now: Self.start))
-        #expect(!nodes.hasQuick(among: [slow, slow, down], now: Self.start))
-        #expect(!nodes.hasQuick(among: [slow, failed, down], now: Self.start))
+        let slow = Self.state(.connecting, isSlow: true)
+        #expect(nodes.choice(of: [slow, unused, unused], excluding: [], now: Self.start) == 1)
+        #expect(nodes.choice(of: [slow, slow, down], excluding: [], now: Self.start) == 0)
+        #expect(nodes.choice(of: [slow, unused, down], excluding: [1], now: Self.start) == 0)
     }
 
     @Test func `a node that answers is not avoided any more`() {
         var nodes = nodes
         nodes.failed(0, .unreachable("refused"), now: Self.start)
         nodes.answered(0, now: Self.start + .seconds(1))
-        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start + .seconds(1)) == 0)
+        #expect(nodes.choice(of: [unused, unused, unused], excluding: [], now: Self.start + .seconds(1)) == 0)
         #expect(nodes.statuses[0].isReachable(at: Self.start + .seconds(1)) == true)
     }
 
     @Test func `a node that blocks one circuit is not avoided by others`() {
         var nodes = nodes
         nodes.failed(0, .refused(GoAway(code: .abuse, retryAfter: 1000)), now: Self.start)
-        #expect(nodes.choice(of: [unused, unused, unused], now: Self.start) == 0)
+        #expect(nodes.choice(of: [unused, unused, unused], excluding: [], now: Self.start) == 0)
         #expect(nodes.statuses[0].failure == nil)
     }
 }

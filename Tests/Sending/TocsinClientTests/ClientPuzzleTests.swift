@@ -190,6 +190,6 @@ import Time
 extension TocsinClient {
     /// The running searches for proofs of work of all links.
     fileprivate var solving: [UInt32: Task<Void, Never>] {
-        links.values.reduce(into: [:]) { $0.merge($1.access.searches.mapValues(\.task)) { one, _ in one } }
+        circuits.all.flatMap(\.links).reduce(into: [:]) { $0.merge($1.searches.mapValues(\.task)) { one, _ in one } }
     }
 }

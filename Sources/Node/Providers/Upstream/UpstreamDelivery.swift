@@ -92,7 +92,7 @@ package struct UpstreamDelivery: AppDelivery {
 
     package var platforms: [Magic] { Magic.allCases }
     package var isFallback: Bool { true }
-    package var maximumConnections: Int { platforms.count * UpstreamProvider.maximumCircuits }
+    package var maximumConnections: Int { platforms.count * PhoneCircuits<NodeCircuit>.maximum }
     package var needsTor: Bool { !isDirect }
     package var otherFiles: [String] { [siteKeyFile].compactMap(\.self) }
 
@@ -102,7 +102,7 @@ package struct UpstreamDelivery: AppDelivery {
     package func providers(
         for app: AppIdentity, on platforms: [Magic], in workshop: inout ProviderWorkshop
     ) throws -> [(Magic, ProviderWorkshop.Part)] {
-        let target = UpstreamProvider.Target(
+        let target = UpstreamTarget(
             nodes: nodes, socks: isDirect ? nil : try workshop.socksPort(for: "\(app.path).upstream", "node"),
             app: self.app, format: app.format)
         let secret: SecretBytes

@@ -8,16 +8,6 @@ import Time
 /// Remembers what a provider knows of its upstream nodes, and chooses the node that gets an envelope. No I/O and no clock.
 /// Nodes are identified by their index in the operator's list.
 struct UpstreamNodes {
-    /// A phone's link to a node.
-    struct Candidate: Equatable {
-        let isUsable: Bool
-        let isConnected: Bool
-        /// Whether connecting takes long.
-        var isSlow = false
-        /// Whether it has failed this envelope.
-        let hasFailed: Bool
-    }
-
     /// How long other circuits avoid a node that could not be reached.
     static let avoidance = Duration.seconds(60)
     /// How recent an answer shows that a node is there although a connection to it takes long.
@@ -32,17 +22,14 @@ struct UpstreamNodes {
     /// The node for an envelope: the first of the list, but a connected one before one that has to be dialled, and a node
     /// that could be reached recently before one that could not; one to which connecting takes long comes last. `nil` if there
     /// is none.
-    /// - Parameter candidates: the phone's link to each node.
-    func choice(of candidates: [Candidate], now: MonotonicTime) -> Int? {
-        let usable = candidates.indices.filter { candidates[$0].isUsable && !candidates[$0].hasFailed }
-        let quick = usable.filter { !candidates[$0].isSlow }
-        return quick.first { candidates[$0].isConnected }
-            ?? quick.first { avoided[$0].map { $0 <= now } ?? true } ?? quick.first ?? usable.first
-    }
-
-    /// Whether an envelope should leave a node to which connecting takes long: another one can be used, and is not slow, too.
-    func hasQuick(among candidates: [Candidate], now: MonotonicTime) -> Bool {
-        choice(of: candidates, now: now).map { !candidates[$0].isSlow } ?? false
+    /// - Parameters:
+    ///   - links: what the phone's links know of each node.
+    ///   - excluded: the nodes that have failed the envelope.
+    func choice(of links: [NodeState], excluding excluded: Set<Int>, now: MonotonicTime) -> Int? {
+        let quick = links.indices.filter { links[$0].isUsable && !links[$0].isSlow && !excluded.contains($0) }
+        return quick.first { links[$0].state == .connected }
+            ?? quick.first { avoided[$0].map { $0 <= now } ?? true }
+            ?? NodeState.choose(links, excluding: excluded)
     }
 
     /// A node has answered.

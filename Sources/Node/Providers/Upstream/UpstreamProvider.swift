@@ -8,7 +8,7 @@ import Time
 
 /// An upstream node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
 ///
-/// Each device token has its own connections and its own tor circuit, up to ``maximumCircuits``: the upstream node cannot
+/// Each device token has its own connections and its own tor circuit, up to ``PhoneCircuits/maximum``: the upstream node cannot
 /// link these phones. A direct target that knows this node as a site links them anyway, and charges the site, not the
 /// connection: there, phones share that many connections, which stay open. Elsewhere a connection is blocked for bad device
 /// tokens that a stranger sent through this node, and phones must not share that for good. Attempts end when no upstream
@@ -16,51 +16,23 @@ import Time
 package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which `attempt` and the links' streams run on.
 
-    /// The upstream nodes, and how they are used.
-    package struct Target: Sendable, Hashable {
-        /// The addresses; the preferred one first.
-        package var nodes: [Endpoint]
-        /// The SOCKS port of a tor; `nil` to connect directly.
-        package var socks: Endpoint?
-        /// The app's name at the upstream nodes; `nil` if envelopes keep the name that their senders use. With another
-        /// name an envelope has another digest, so this node replaces the sender's signature by its own.
-        package var app: String?
-        /// The app's envelope format.
-        package var format: EnvelopeFormat
-
-        package init(nodes: [Endpoint], socks: Endpoint?, app: String?, format: EnvelopeFormat) {
-            self.nodes = nodes
-            self.socks = socks
-            self.app = app
-            self.format = format
-        }
-    }
-
     /// How long an attempt may take, proof of work and the way through tor included.
     package static let answerTimeout = Duration.seconds(90)
     private static let connectTimeout = Duration.seconds(60)
     /// The maximum time of the search for an envelope's proof of work, and the maximum effort that this node accepts, in
     /// expected hashes.
     private static let (workLimit, maximumEffort) = (Duration.seconds(20), UInt32(clamping: 1 << 24))
-    /// The largest number of device tokens with connections of their own. Beyond it, they share connections.
-    package static let maximumCircuits = PhoneCircuits<Circuit>.maximum
     private static let tickInterval = Duration.seconds(1)
 
-    /// The connections for one device token, or for several beyond ``maximumCircuits``. A circuit has the number of its
-    /// first link.
-    final class Circuit {
-        let key: [UInt8]
-        let links: [NodeLink]
-        var number: Int { links[0].id }
-
-        init(_ key: [UInt8], _ links: [NodeLink]) {
-            self.key = key
-            self.links = links
-        }
+    /// An attempt without a result.
+    private struct Attempt {
+        /// Who gets the result.
+        let receiver: any AttemptReceiver
+        let number: UInt64
+        /// The nodes that have failed it, and why the last one did.
+        var tried: Set<Int> = []
+        var failure: NodeLink.Failure?
     }
-
-    private typealias Attempt = UpstreamAttempts.Attempt
-    private typealias Place = UpstreamAttempts.Place
 
     private let keys: UpstreamKeys
     package var upstreamKeys: UpstreamKeys? { keys }
@@ -68,11 +40,10 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     /// Whether phones share connections that stay open.
     private let sharesConnections: Bool
     private let loop: EventLoop
-    private var linkFactory: NodeLinkFactory
     private var nodes: UpstreamNodes
-    private var attempts = UpstreamAttempts(timeout: UpstreamProvider.answerTimeout)
-    private var circuits = PhoneCircuits<Circuit>()
-    private var circuitsByNumber: [Int: Circuit] = [:]
+    private let circuits: NodeCircuits<Attempt>
+    /// The attempts' deadlines; those of attempts that have a result stay until then.
+    private var deadlines = DeadlineQueue<UInt64>(limit: UpstreamProvider.answerTimeout)
     private var ticker: Timer?
     private var isRetired = false
     private var isClosed = false
@@ -83,17 +54,20 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     ///   - siteKey: the key by which the upstream nodes know this node as a site; `nil` if it is none.
     ///   - slots: limits the searches for proofs of work of all of the app's providers together.
     package init(
-        _ target: Target, keys: UpstreamKeys, siteKey: Ed25519.PrivateKey? = nil, slots: SearchSlots, on loop: EventLoop
+        _ target: UpstreamTarget, keys: UpstreamKeys, siteKey: Ed25519.PrivateKey? = nil, slots: SearchSlots,
+        on loop: EventLoop
     ) {
         self.keys = keys
         self.loop = loop
         sharesConnections = target.socks == nil && siteKey != nil
         outgoing = UpstreamEnvelopeBuilder(app: target.app, format: target.format, keys: keys)
-        linkFactory = NodeLinkFactory(
-            target.nodes, through: target.socks.map { .socks5($0, nil) }, requiresCircuitIsolation: true, agent: "",
-            connectTimeout: Self.connectTimeout, computesProofOfWork: true, maximumEffort: Self.maximumEffort,
-            siteKey: siteKey, searches: slots)
         nodes = UpstreamNodes(target.nodes)
+        circuits = NodeCircuits(
+            NodeLinkFactory(
+                target.nodes, through: target.socks.map { .socks5($0, nil) }, requiresCircuitIsolation: true, agent: "",
+                connectTimeout: Self.connectTimeout, computesProofOfWork: true, maximumEffort: Self.maximumEffort,
+                siteKey: siteKey, searches: slots),
+            on: loop)
     }
 
     /// What the operator sees of the upstream nodes, in their order.
@@ -118,9 +92,11 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
             return receiver.attempted(number, AttemptResult(error))
         }
         guard !isClosed else { return receiver.attempted(number, Self.closed) }
-        let circuit = circuit(for: Array(envelope.phone.bytes))
-        let attempt = attempts.begin(
-            UpstreamAttempts.Caller(number: number, receiver: receiver), on: circuit.number, now: .now)
+        let circuit = circuits.circuit(
+            for: Array(envelope.phone.bytes), of: self, mayEnd: sharesConnections ? nil : { _ in true })
+        let attempt = circuits.submissions.newNumber()
+        circuits.submissions.insert(Attempt(receiver: receiver, number: number), as: attempt, on: circuit.number)
+        deadlines.append(attempt, now: .now)
         startTicker()
         place(attempt, PendingSubmission(Submission(request: 0, envelope: made), workLimit: Self.workLimit))
     }
@@ -131,19 +107,18 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     }
 
     private func closeIfDone() {
-        if isRetired, attempts.count == 0 { close() }
+        if isRetired, circuits.submissions.count == 0 { close() }
     }
 
     package func close() {
         guard !isClosed else { return }
         isClosed = true
-        for circuit in circuits.all {
-            for link in circuit.links { link.close() }
-        }
-        (circuits, circuitsByNumber, ticker) = (PhoneCircuits(), [:], nil)
+        ticker = nil
         withExtendedLifetime(self) {
             loop.letGo(of: self)
-            for caller in attempts.finishAll() { caller.receiver.attempted(caller.number, Self.closed) }
+            for attempt in circuits.submissions.numbers { finish(attempt, Self.closed) }
+            circuits.close()
+            deadlines = DeadlineQueue(limit: Self.answerTimeout)
         }
     }
 
@@ -151,68 +126,51 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         UpstreamAnswers.attemptResult(on: .unreachable("closed locally"), isNew: false)
     }
 
-    // MARK: Circuits
-
-    private func circuit(for phone: [UInt8]) -> Circuit {
-        switch circuits.circuit(for: phone, isIdle: sharesConnections ? nil : { self.attempts.isIdle($0.number) }) {
-        case .known(let circuit): return circuit
-        case .new(let idle):
-            if let idle {
-                for link in idle.links { link.close() }
-                forget(idle)
-            }
-            let circuit = Circuit(phone, linkFactory.links(for: self, on: loop))
-            attempts.open(circuit.number, links: circuit.links.map(\.id))
-            circuits.insert(circuit, for: phone)
-            circuitsByNumber[circuit.number] = circuit
-            return circuit
-        }
-    }
-
-    private func forget(_ circuit: Circuit) {
-        circuitsByNumber[circuit.number] = nil
-        attempts.close(circuit.number, links: circuit.links.map(\.id))
-    }
-
-    /// The links of an attempt.
-    private func candidates(
-        for entry: UpstreamAttempts.Entry, on circuit: Circuit, now: MonotonicTime
-    ) -> [UpstreamNodes.Candidate] {
-        circuit.links.map { link in
-            link.node.revive(now: now)
-            if link.isUnused { link.node.endPause(now: now) }
-            return UpstreamNodes.Candidate(
-                isUsable: link.node.isUsable, isConnected: link.isConnected, isSlow: link.node.isSlow,
-                hasFailed: entry.tried.contains(link.id))
-        }
-    }
+    // MARK: Attempts
 
     /// Gives a submission to a usable node that has not failed it; ends the attempt if there is none.
-    private func place(_ attempt: Attempt, _ submission: PendingSubmission) {
-        guard let entry = attempts[attempt], let circuit = circuitsByNumber[entry.circuit] else { return }
-        let now = MonotonicTime.now
-        guard let index = nodes.choice(of: candidates(for: entry, on: circuit, now: now), now: now) else {
-            let known = circuit.links.lazy.compactMap(\.failure).first ?? .unreachable("no node can be used now")
+    private func place(_ attempt: UInt64, _ submission: PendingSubmission) {
+        let circuit = circuits.circuit(of: attempt)
+        let known = circuits.submissions[attempt]
+        guard let index = choice(for: attempt, on: circuit) else {
+            let failure = known.failure ?? circuit.links.lazy.compactMap(\.failure).first
             return finish(
-                attempt, UpstreamAnswers.attemptResult(on: entry.failure ?? known, isNew: entry.failure != nil))
+                attempt,
+                UpstreamAnswers.attemptResult(
+                    on: failure ?? .unreachable("no node can be used now"), isNew: known.failure != nil))
         }
-        let link = circuit.links[index]
-        attempts.place(attempt, at: Place(link: link.id, request: link.session.add(submission)))
-        link.wake()
+        circuits.give(submission, attempt, to: circuit.links[index])
+        circuit.links[index].wake()
     }
 
-    private func finish(_ attempt: Attempt, _ result: AttemptResult) {
-        guard let caller = attempts.finish(attempt) else { return }
-        caller.receiver.attempted(caller.number, result)
+    private func choice(for attempt: UInt64, on circuit: NodeCircuit) -> Int? {
+        let now = MonotonicTime.now
+        for link in circuit.links {
+            link.node.revive(now: now)
+            if link.isUnused { link.node.endPause(now: now) }
+        }
+        return nodes.choice(of: circuit.nodes, excluding: circuits.submissions[attempt].tried, now: now)
+    }
+
+    /// Gives an attempt to another node.
+    private func move(_ attempt: UInt64, _ request: UInt32, from link: NodeLink) {
+        guard let submission = link.withdraw(request) else { return }
+        circuits.submissions.displace(attempt)
+        place(attempt, submission)
+    }
+
+    private func finish(_ attempt: UInt64, _ result: AttemptResult) {
+        guard let finished = circuits.submissions.remove(attempt) else { return }
+        finished.receiver.attempted(finished.number, result)
         closeIfDone()
     }
 
     // MARK: NodeLinkOwner
 
-    package func needs(_ link: NodeLink) -> Bool { attempts.needs(link.id) }
+    package func needs(_ link: NodeLink) -> Bool { circuits.submissions.needs(link.id) }
 
     package func handle(_ event: NodeLink.Event, of link: NodeLink) {
-        guard let node = attempts.node(of: link.id) else { return }
+        guard let (circuit, node) = circuits.position(of: link) else { return }
         let now = MonotonicTime.now
         switch event {
         case .connecting, .connected, .usable, .retrying, .solving: break
@@ -222,32 +180,28 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
             answered(result, by: link)
         case .unusable(let requests, let failure):
             nodes.failed(node, failure, now: now)
-            for request in requests { move(Place(link: link.id, request: request), from: link, because: failure) }
+            for request in requests {
+                guard let attempt = circuits.submission(at: link, request) else { continue }
+                circuits.submissions[attempt].tried.insert(node)
+                circuits.submissions[attempt].failure = failure
+                move(attempt, request, from: link)
+            }
         case .slow(let requests):
             nodes.hesitated(node, now: now)
-            for place in requests.map({ Place(link: link.id, request: $0) }) {
-                guard let entry = attempts.attempt(at: place).flatMap({ attempts[$0] }),
-                    let circuit = circuitsByNumber[entry.circuit],
-                    nodes.hasQuick(among: candidates(for: entry, on: circuit, now: now), now: now)
+            for request in requests {
+                guard let attempt = circuits.submission(at: link, request),
+                    let other = choice(for: attempt, on: circuit), !circuit.links[other].node.isSlow
                 else { continue }
-                move(place, from: link)
+                move(attempt, request, from: link)
             }
         }
-    }
-
-    /// Gives an attempt to another node.
-    private func move(_ place: Place, from link: NodeLink, because failure: NodeLink.Failure? = nil) {
-        guard let submission = link.withdraw(place.request),
-            let attempt = attempts.remove(from: place, because: failure)
-        else { return }
-        self.place(attempt, submission)
     }
 
     private func answered(_ result: SubmissionResult, by link: NodeLink) {
         // A QUEUED that nobody asked for is not the end: the final outcome follows.
         guard result.outcome.isFinal else { return }
         _ = link.session.takeRefused(result.request)
-        guard let attempt = attempts.attempt(at: Place(link: link.id, request: result.request)) else { return }
+        guard let attempt = circuits.submission(at: link, result.request) else { return }
         finish(attempt, UpstreamAnswers.attemptResult(on: result.outcome))
     }
 
@@ -262,25 +216,16 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private func tick() {
         ticker = nil
         let now = MonotonicTime.now
-        while let attempt = attempts.nextOverdue(now: now) { timeOut(attempt) }
-        for circuit in Array(circuits.all) {
-            for link in circuit.links { link.watch(now: now) }
-            if attempts.isIdle(circuit.number),
-                circuit.links.allSatisfy({ $0.isUnused && $0.node.retryAt <= now })
-            {
-                circuits.remove(circuit.key)
-                forget(circuit)
-            }
-        }
-        if circuits.all.isEmpty, !attempts.hasDeadlines { loop.letGo(of: self) } else { startTicker() }
+        while let attempt = deadlines.popOverdue(now: now) { timeOut(attempt) }
+        circuits.watch(now: now)
+        if circuits.all.isEmpty, deadlines.next == nil { loop.letGo(of: self) } else { startTicker() }
     }
 
-    private func timeOut(_ attempt: Attempt) {
-        if let entry = attempts[attempt], let place = entry.place,
-            let link = circuitsByNumber[entry.circuit]?.links.first(where: { $0.id == place.link })
-        {
-            link.stopSolving(place.request)
-            link.session.remove(place.request)
+    private func timeOut(_ attempt: UInt64) {
+        guard circuits.submissions.contains(attempt) else { return }
+        if let (link, request) = circuits.place(of: attempt) {
+            link.stopSolving(request)
+            link.session.remove(request)
             link.flush()
             // A node that does not answer must not keep the connection, and with it the circuit, for ever.
             link.closeIfEmpty()

@@ -14,6 +14,8 @@ final class SharedState: NodeComponent {
     let engine: Engine
     /// Decides together with the other nodes.
     let ledger: ClusterLedger
+    /// Tells the other nodes the outcomes of envelopes, and which bindings have ended.
+    let outcomes: ClusterOutcomes
     /// Exchanges handles with the other nodes.
     let handles: ClusterHandles
     private let tokens: ClusterTokens
@@ -28,9 +30,9 @@ final class SharedState: NodeComponent {
             settings, version: Version.current, formerSession: Self.formerSession(in: file), on: loop)
         Self.remember(engine.session, in: file)
         let outbox = EngineOutbox(engine)
-        ledger = ClusterLedger(
-            engine, outbox, for: dispatch, gate,
-            window: .seconds(configuration.limits.replayWindow), on: loop)
+        outcomes = ClusterOutcomes(
+            engine, outbox, gate, window: .seconds(configuration.limits.replayWindow))
+        ledger = ClusterLedger(engine, outbox, for: dispatch, gate, outcomes, on: loop)
         handles = ClusterHandles(engine, outbox, state: configuration.state) { gate.settings }
         ledger.spool.report = { [log] in log.adopted($0) }
         self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)

@@ -25,7 +25,7 @@ final class UnbindRequests: NodeComponent {
     func secondPassed() {
         guard let names = UnbindRequest.take(state: state) else { return }
         let phones = shared.admission.unbind(names)
-        cluster?.ledger.unbind(names)
+        cluster?.outcomes.unbind(names)
         // Without an answer, the command says that the node did not answer.
         queue.async { [state] in try? UnbindRequest.answer(phones, state: state) }
         log.logger.notice("sender keys removed at the operator's request", metadata: ["phones": .number(phones)])

@@ -126,7 +126,7 @@ extension Intake {
             if let ended = answer.ended {
                 // Who rings the phone by its device token again is not the owner of the handle.
                 let (token, sender) = shared.admission.unbind(ended.registration, app: ended.app, from: ended.owner)
-                ledger?.unbind([token], from: sender)
+                cluster?.unbind([token], from: sender)
             }
             if let token {
                 if let handle = answer.handle { handles?.registered(handle, token: token) }

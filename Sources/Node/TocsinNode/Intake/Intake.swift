@@ -30,7 +30,7 @@ final class Intake {
     /// `nil` if the node keeps no handles.
     let handles: HandleKeeper?
     /// `nil` if the node belongs to no cluster.
-    let ledger: ClusterLedger?
+    let cluster: ClusterOutcomes?
     private let metrics: NodeMetrics
     private let log: EventLog
     let refusals: RefusalReporter
@@ -40,11 +40,11 @@ final class Intake {
     private var announcedUnprovenEffort: UInt32 = 0
 
     init(
-        _ shared: IntakeState, handles: HandleKeeper?, into dispatch: Dispatch, sharing ledger: ClusterLedger?,
+        _ shared: IntakeState, handles: HandleKeeper?, into dispatch: Dispatch, sharing cluster: ClusterOutcomes?,
         _ refusals: RefusalReporter, metrics: NodeMetrics, log: EventLog
     ) {
         self.shared = shared
-        self.ledger = ledger
+        self.cluster = cluster
         announcedEffort = shared.admission.puzzle(at: .now).effort
         self.dispatch = dispatch
         loop = dispatch.loop
@@ -118,7 +118,7 @@ final class Intake {
         }
         var terms = shared.admission.terms(
             of: submission, by: access, paid: effort, app: app, on: circuit, through: senderProtocol)
-        if ledger != nil {
+        if cluster != nil {
             try shared.admission.checkNode(&terms, at: now.monotonic)
             return (.asking(terms), unproven)
         }

@@ -14,18 +14,18 @@ final class OutcomeReporter: OutcomeReceiver {
     /// The connections of senders, which may have closed.
     private let senders: SenderConnections
     private let handles: HandleKeeper?
-    private let ledger: ClusterLedger?
+    private let cluster: ClusterOutcomes?
     private let refusals: RefusalReporter
     private let metrics: NodeMetrics
 
     init(
-        _ shared: IntakeState, to senders: SenderConnections, handles: HandleKeeper?, sharing ledger: ClusterLedger?,
+        _ shared: IntakeState, to senders: SenderConnections, handles: HandleKeeper?, sharing cluster: ClusterOutcomes?,
         _ refusals: RefusalReporter, metrics: NodeMetrics
     ) {
         self.shared = shared
         self.senders = senders
         self.handles = handles
-        self.ledger = ledger
+        self.cluster = cluster
         self.refusals = refusals
         self.metrics = metrics
     }
@@ -63,9 +63,9 @@ final class OutcomeReporter: OutcomeReceiver {
         case .admitted(let ticket, let keys):
             let mayBind = mayBind(afterUseBy: submission, outcome)
             let now = shared.reading
-            if let ledger, let keys {
+            if let cluster, let keys {
                 let event = shared.admission.event(outcome, of: ticket, binds: mayBind, at: now)
-                ledger.conclude(keys, outcome, ticket, Admission.Refund(outcome, contact: contact), event)
+                cluster.conclude(keys, outcome, ticket, Admission.Refund(outcome, contact: contact), event)
             }
             let goAway = shared.admission.finish(ticket, with: outcome, contact: contact, binds: mayBind, at: now)
             connection?.finished(
@@ -88,7 +88,7 @@ final class OutcomeReporter: OutcomeReceiver {
         case .recovered(let envelope, let app, let outcome):
             let now = shared.reading
             shared.admission.recordOutcome(outcome, of: envelope, app: app, at: now)
-            ledger?.conclude(envelope, app: app, outcome, at: now)
+            cluster?.conclude(envelope, app: app, outcome, at: now)
             if outcome.kind == .delivered, let handle = envelope.handle { handles?.rang(handle) }
         case .unprovenTokenRefused(let circuit):
             // The node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a

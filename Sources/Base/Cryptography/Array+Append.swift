@@ -3,7 +3,7 @@
 extension [UInt8] {
     /// Appends a copy of `bytes`, with half the instructions of `append(contentsOf:)`.
     package mutating func append(copying bytes: UnsafeRawBufferPointer) {
-        // Swift would write the count 0 to the empty array that all threads share.
+        // Without this line, Swift would write the count 0 to the empty array that all threads share.
         guard !bytes.isEmpty else { return }
         append(addingCapacity: bytes.count) { output in
             output.withUnsafeMutableBufferPointer { buffer, count in

@@ -34,7 +34,7 @@ package enum Base64 {
 
     /// Appends padded Base64, two characters at a time: OpenSSL's EVP_EncodeBlock takes twice as many instructions.
     private static func encode(_ input: UnsafeBufferPointer<UInt8>, with pairs: [UInt16], into output: inout [UInt8]) {
-        // Not with nothing, as in `append(copying:)`.
+        // Skips empty input for the reason that `append(copying:)` gives.
         guard !input.isEmpty else { return }
         output.append(addingCapacity: encodedCount(input.count)) { output in
             output.withUnsafeMutableBufferPointer { characters, count in
@@ -107,13 +107,13 @@ package enum Base64 {
 
     private static func decodeBuffer(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 4) else { return nil }
-        // Not with nothing, as in `append(copying:)`.
+        // Skips empty input for the reason that `append(copying:)` gives.
         guard !text.isEmpty else { return [] }
         let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
         var isValid = true
         let output = [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3) { output, count in
             values.withUnsafeBufferPointer { values in
-                // All characters together: 0x80 or more if one of them is invalid.
+                // The OR of all values: 0x80 or more if a character is invalid.
                 var seen: UInt8 = 0
                 for group in 0..<text.count / 4 {
                     var bits: UInt32 = 0

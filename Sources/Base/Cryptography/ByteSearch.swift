@@ -3,7 +3,7 @@
 import Glibc
 
 extension ArraySlice<UInt8> {
-    /// The index of the first such byte from `start` on; `nil` if there is none. Searches many bytes at a time, unlike
+    /// The index of the first `byte` from `start` on; `nil` if there is none. Searches many bytes at a time, unlike
     /// `firstIndex(of:)`.
     package func index(of byte: UInt8, from start: Int) -> Int? {
         withUnsafeBytes { bytes in
@@ -13,7 +13,7 @@ extension ArraySlice<UInt8> {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The offset of the first such byte; `nil` if there is none.
+    /// The offset of the first `byte`; `nil` if there is none.
     package func offset(of byte: UInt8) -> Int? {
         guard let start = baseAddress, let found = memchr(start, Int32(byte), count) else { return nil }
         return UnsafeRawPointer(found) - start

@@ -18,14 +18,13 @@ package struct CertifiedKey: Sendable, Redacted {
     /// When the leaf certificate expires, Unix time in seconds.
     package let notAfter: Int64
 
-    /// A certified key from its parts.
     package init(certificates: [UInt8], privateKey: PrivateKey, notAfter: Int64) {
         self.certificates = certificates
         self.privateKey = privateKey
         self.notAfter = notAfter
     }
 
-    /// Whether a signature has to be waited for, because the private key is in another process.
+    /// Whether the private key is in another process, so that a signature blocks the thread that makes it.
     package var isRemote: Bool { if case .remote = privateKey { true } else { false } }
 
     /// The private key in PEM form; `nil` if it is in another process.
@@ -61,8 +60,8 @@ package struct CertifiedKey: Sendable, Redacted {
 
 /// The private key of a certificate, in another process.
 package protocol RemoteKey: AnyObject, Sendable {
-    /// The raw signature of `input`, which is the digest for ECDSA, and for RSA what the padding is applied to; `nil` if
-    /// the other process does not answer. Called on a thread that may wait, see `ByteStream`.
+    /// The raw signature of `input`, which is the digest for ECDSA, and for RSA what the padding is applied to; `nil`
+    /// if the other process does not answer. Called on a thread that may block: the handshake threads of `TLSContext`.
     /// - Parameter padding: `RSA_PKCS1_PADDING` or `RSA_NO_PADDING`; ignored for ECDSA.
     func sign(_ input: [UInt8], padding: Int32) -> [UInt8]?
 }
@@ -93,7 +92,7 @@ extension RemoteKey {
     }
 }
 
-/// A pointer to an existential takes two words.
+/// Holds a key for C, whose pointers have one word: an existential takes two.
 private final class RemoteKeyBox {
     let key: any RemoteKey
 

@@ -2,7 +2,7 @@
 
 /// Files that another process has read for this one, which may not read them itself.
 package struct FileCopies: Codable, Sendable, Redacted {
-    /// A file.
+    /// What was read of a file.
     private struct Copy: Codable {
         /// Empty if the file could not be read.
         var bytes = Base64Bytes()
@@ -18,8 +18,8 @@ package struct FileCopies: Codable, Sendable, Redacted {
     /// Reads a file, or keeps why it cannot be read.
     /// - Parameters:
     ///   - limit: the maximum size in bytes.
-    ///   - directory: the canonical path of a directory whose files are refused: the process that asks for the copies could
-    ///     have made them links.
+    ///   - directory: the canonical path of a directory whose files are refused, because the process that asks for the
+    ///     copies could have replaced them by links.
     package mutating func add(_ path: String, atMost limit: Int, notBeneath directory: String? = nil) {
         var copy = Copy()
         do {

@@ -9,8 +9,8 @@ package final class FileLock: Sendable {
 
     /// Locks the file at `path`, creating it if it does not exist. Nothing ever removes the file: a lock on a removed
     /// file excludes no other process.
-    /// - Throws: ``PrivateFileError/inUse(file:pid:)`` with `file` and the process id of the lock's holder, if another
-    ///   process holds the lock.
+    /// - Throws: ``PrivateFileError``; if another process holds the lock, ``PrivateFileError/inUse(file:pid:)`` with
+    ///   `file` and the process id of the holder.
     package init(at path: String, for file: String) throws(PrivateFileError) {
         _ = try PrivateFile.ensure(path)
         let descriptor = open(path, O_RDWR | O_CLOEXEC)

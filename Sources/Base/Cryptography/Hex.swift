@@ -25,9 +25,9 @@ package enum Hex {
 
     private static func decodeBuffer(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 2) else { return nil }
-        // Not with nothing, as in `append(copying:)`.
+        // Skips empty input for the reason that `append(copying:)` gives.
         guard !text.isEmpty else { return [] }
-        // All digits together: 16 or more if one of them is invalid.
+        // The OR of all values: 16 or more if a digit is invalid.
         var seen: UInt8 = 0
         let output = [UInt8](unsafeUninitializedCapacity: text.count / 2) { output, count in
             values.withUnsafeBufferPointer { values in
@@ -48,7 +48,8 @@ package enum Hex {
     /// Whether this character is a hexadecimal digit.
     package static func isDigit(_ character: UInt8) -> Bool { values[Int(character)] < 16 }
 
-    /// Whether all characters are hexadecimal digits. Without an early end, so that it checks many at a time.
+    /// Whether all characters are hexadecimal digits. The loop has no early end, so that the compiler can make it check
+    /// many characters at a time.
     package static func areDigits(_ text: ArraySlice<UInt8>) -> Bool {
         text.withUnsafeBufferPointer { text in
             var others: UInt8 = 0

@@ -15,7 +15,7 @@ package struct KeyedHash: Sendable {
     }
 
     /// The hash of two parts; never 0. The hashed input includes the length of each part, so that different pairs never
-    /// form the same input. Allocates nothing if the parts together are shorter than 1 KiB.
+    /// form the same input. Allocates nothing if the parts together have at most 1015 bytes.
     /// - Parameter label: the kind of the parts. Equal parts of different kinds have different hashes.
     package func callAsFunction(
         _ first: UnsafeRawBufferPointer, _ second: UnsafeRawBufferPointer, label: UInt8

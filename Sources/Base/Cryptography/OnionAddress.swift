@@ -32,7 +32,7 @@ package struct OnionAddress: Hashable, Sendable, CustomStringConvertible {
         guard bytes.dropFirst(publicKey.count).dropLast().elementsEqual(checksum) else { return nil }
     }
 
-    /// Parses a host name, which may be a subdomain of an onion address (`www.ADDRESS.onion`); `nil` if it is none.
+    /// Parses a host name: an onion address or a subdomain of one (`www.ADDRESS.onion`); `nil` for other names.
     package init?(host: some StringProtocol) {
         let labels = host.split(separator: ".", omittingEmptySubsequences: false)
         guard labels.count > 1, "." + labels[labels.count - 1].lowercased() == Self.suffix else { return nil }

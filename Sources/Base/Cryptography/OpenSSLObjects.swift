@@ -10,7 +10,7 @@ package func openSSLReason() -> String {
     return String(cString: reason)
 }
 
-/// The bytes that `write` writes to a memory BIO; empty if it fails.
+/// The bytes that `write` writes to a memory BIO; empty unless `write` returns 1.
 package func bytes(writtenBy write: (OpaquePointer) -> Int32) -> [UInt8] {
     guard let bio = cssl_memory_bio() else { return [] }
     defer { BIO_free(bio) }
@@ -64,7 +64,7 @@ package func certificateValidity(of certificate: OpaquePointer) -> (notBefore: I
     return (unixTime(X509_get0_notBefore(certificate)), unixTime(X509_get0_notAfter(certificate)))
 }
 
-/// An entry of the subject of an X509 certificate; `nil` if there is none.
+/// An entry of the subject of an X509 certificate, at most 255 bytes of it; `nil` if there is none or it is not UTF-8.
 package func subjectEntry(_ identifier: Int32, of certificate: OpaquePointer) -> String? {
     var text = [CChar](repeating: 0, count: 256)
     let subject = X509_get_subject_name(certificate)

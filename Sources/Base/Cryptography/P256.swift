@@ -9,7 +9,8 @@ package enum P256 {
     /// Length of a private key in bytes.
     package static let privateKeyLength = 32
 
-    /// A random key, which the caller frees. Fails only without memory or random bytes, where the process cannot go on.
+    /// A random key, which the caller frees. Traps without memory or random bytes, because the process could not
+    /// continue.
     static func randomKey() -> (key: OpaquePointer, publicKey: [UInt8]) {
         guard let key = cssl_ec_p256_key(), let publicKey = publicKey(of: key) else {
             fatalError("OpenSSL cannot make a P-256 key: \(openSSLReason())")
@@ -63,7 +64,7 @@ package enum P256 {
         return true
     }
 
-    /// A public key in uncompressed form; `nil` if the key is not on an elliptic curve.
+    /// A public key in uncompressed form; `nil` for a key without a point of 65 bytes, such as RSA.
     static func publicKey(of key: OpaquePointer) -> [UInt8]? {
         var point = [UInt8](repeating: 0, count: publicKeyLength)
         var length = 0

@@ -36,8 +36,9 @@ package enum PrivateFile {
     }
 
     /// Replaces a file, or creates it: at each moment the path names all of the old bytes or all of the new ones.
-    /// - Parameter isSynced: whether the bytes are on the disk when this returns; after a power cut, a file that was not
-    ///   synced may be empty.
+    /// - Parameter isSynced: whether the new bytes are on the disk before the path names them. Without that, the file
+    ///   may be empty after a power failure. The directory is not synced: after a power failure, the path may still
+    ///   name the old bytes.
     package static func replace(_ path: String, holding bytes: [UInt8], isSynced: Bool) throws(PrivateFileError) {
         let draft = path + ".new"
         unlink(draft)

@@ -16,7 +16,8 @@ package enum RegularFile {
 
     /// Why a file cannot be read.
     package enum Failure: Error, Equatable, Codable, Sendable {
-        /// A system call failed with this `errno`; `ENOENT` if the file does not exist.
+        /// A system call failed with this `errno`: `ENOENT` if the file does not exist. Also `EACCES` for a file
+        /// beneath a directory that is refused.
         case system(Int32)
         /// The path names a directory, a pipe or a device.
         case notRegular
@@ -127,7 +128,7 @@ package enum RegularFile {
         return false
     }
 
-    /// O_PATH of <asm-generic/fcntl.h>, which Glibc's module lacks: only the place, which needs no right to read.
+    /// O_PATH of <asm-generic/fcntl.h>, which Glibc's module lacks: opens a path without the right to read it.
     private static let pathOnly: Int32 = 0o10_000_000
 
     /// The number of the mount that an open file is on (proc_pid_fdinfo(5), `mnt_id`).
@@ -142,7 +143,8 @@ package enum RegularFile {
         return line.flatMap { Int(String(decoding: $0.dropFirst(7).drop { $0 == 9 || $0 == 32 }, as: UTF8.self)) }
     }
 
-    /// Whether a file may be read with ``Access/owner``; also if it cannot be opened, which reading it will report.
+    /// Whether a file may be read with ``Access/owner``. `true` also if the file cannot be opened, because reading it
+    /// reports that.
     package static func isPrivate(_ path: String) -> Bool {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return true }

@@ -16,9 +16,10 @@ package enum SealedStream {
     private static let version: UInt8 = 1
     private static let saltLength = Int(crypto_pwhash_SALTBYTES)
     private static let streamHeaderLength = Int(crypto_secretstream_xchacha20poly1305_HEADERBYTES)
-    /// The cost of a new stream: passes, and KiB of memory. About half a second, on a machine of 512 MB too.
+    /// The cost of a new stream's key: passes, and KiB of memory. Making the key takes about half a second, also on a
+    /// machine with 512 MB.
     private static let cost = (passes: UInt32(4), kibibytes: UInt32(128 * 1024))
-    /// The largest cost of a stream to be opened: a forged header must not exhaust the machine.
+    /// The largest cost that a stream to be opened may name: a forged header must not exhaust the machine.
     private static let maximumCost = (passes: UInt32(16), kibibytes: UInt32(256 * 1024))
 
     /// Why a stream cannot be opened.

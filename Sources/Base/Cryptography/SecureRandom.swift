@@ -20,7 +20,7 @@ package enum SecureRandom {
 
     /// A generator of random numbers, for functions of the standard library that take one.
     package struct Generator: RandomNumberGenerator, Sendable {
-        /// Makes a generator; all share one source.
+        /// Makes a generator. All generators share the operating system's source.
         package init() { Sodium.initialised }
 
         /// 64 random bits.

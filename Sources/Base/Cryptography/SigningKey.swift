@@ -108,7 +108,7 @@ package final class VerifyingKey: @unchecked Sendable {
         self.algorithm = algorithm
     }
 
-    /// Reads a public key in PEM form, as ``pem`` writes it; `nil` if it is none.
+    /// Reads a public key in PEM form, as ``pem`` writes it; `nil` if the text contains none for the algorithm.
     package convenience init?(pem: [UInt8], algorithm: SignatureAlgorithm) {
         defer { ERR_clear_error() }
         guard let key = withBIO(reading: pem, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else { return nil }
@@ -122,7 +122,7 @@ package final class VerifyingKey: @unchecked Sendable {
     /// The key in PEM form.
     package var pem: [UInt8] { bytes { PEM_write_bio_PUBKEY($0, key) } }
 
-    /// The key for ES256 with this point of P-256 in uncompressed form; `nil` if it is none.
+    /// The key for ES256 with this point of P-256 in uncompressed form; `nil` if these bytes are no such point.
     package convenience init?(p256 point: [UInt8]) {
         guard let key = P256.key(public: point, private: nil) else { return nil }
         self.init(owning: key, algorithm: .es256)

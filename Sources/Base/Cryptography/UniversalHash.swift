@@ -2,8 +2,8 @@
 
 import CSodium
 
-/// 64 bits of Poly1305 (RFC 8439 §2.5) under a random key of its own: the fastest hash for long contents. Whoever does
-/// not know the key and sees no hash cannot construct a collision, so a hash must never leave the process.
+/// 64 bits of Poly1305 (RFC 8439 §2.5) under a random key of its own: the fastest hash for long contents. Nobody can
+/// construct a collision without knowing the key or a hash, so a hash must never leave the process.
 package struct UniversalHash: Sendable {
     private let key = SecureRandom.bytes(Int(crypto_onetimeauth_KEYBYTES))
 

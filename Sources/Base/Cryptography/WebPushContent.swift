@@ -10,7 +10,7 @@ package enum WebPushContent {
     /// Bytes by which a message is longer than its text: the header, the delimiter of the padding, and the tag.
     package static let overhead = headerLength + 1 + AESGCM.tagLength
     private static let saltLength = 16
-    /// The size of a record, which bounds the only one (RFC 8291 §4).
+    /// The record size that a header names; it bounds the only record (RFC 8291 §4).
     private static let recordSize: UInt32 = 4096
     /// The delimiter of the last record's padding (RFC 8188 §2).
     private static let lastRecord: UInt8 = 2

@@ -3,8 +3,9 @@
 import Glibc
 
 /// Which addresses a dial may connect to, after it has resolved the host's name: a name that a stranger chose may lead
-/// anywhere, and to another address with each lookup. Each policy has lookups of its own, so that the names of strangers
-/// hold up no others. A proxy resolves names itself, so that the policy says nothing about connections through one.
+/// anywhere, and to another address with each lookup. Each policy has lookups of its own, so that the names of
+/// strangers do not delay others. A proxy resolves names itself, so the policy does not apply to connections through a
+/// proxy.
 package enum AddressPolicy: Sendable, Hashable, CaseIterable {
     /// Any address.
     case any
@@ -14,8 +15,9 @@ package enum AddressPolicy: Sendable, Hashable, CaseIterable {
     /// As ``publicOnly``, for a name that a stranger chose.
     case foreign
 
-    /// How many names are looked up at a time, in a thread each. A name whose name servers do not answer takes a place until
-    /// the system gives it up. All together are two questions each, fewer than the 150 that dnsmasq forwards at a time.
+    /// How many names are looked up at a time, in a thread each. A name whose name servers do not answer takes a place
+    /// until the system gives up. The names of all policies together make 144 questions (A and AAAA), fewer than the
+    /// 150 that dnsmasq forwards at a time.
     var maximumLookups: Int {
         switch self {
         case .any: 24

@@ -12,14 +12,13 @@ package protocol ByteStreamHandler: AnyObject {
     /// Bytes arrived. The handler consumes all of them; the span is valid only during the call.
     func stream(_ stream: ByteStream, received bytes: RawSpan)
     /// Unsent output has fallen to a quarter of ``ByteStream/highWater``, after output that the kernel did not take at
-    /// once. Also called when the stream is connected.
+    /// once. Also called when the stream is connected, and when a TLS handshake is complete.
     func streamDrained(_ stream: ByteStream)
     /// The stream has ended. Called at most once, and not after the handler closed the stream itself.
     func stream(_ stream: ByteStream, ended reason: StreamError)
 }
 
 extension ByteStreamHandler {
-    /// Does nothing by default.
     package func streamDrained(_ stream: ByteStream) {}
 }
 
@@ -37,8 +36,8 @@ package final class ByteStream {
 
     /// The event loop that serves the stream.
     package let loop: EventLoop
-    /// Receives the stream's events; not retained. A handler that goes before its stream must close the stream or call
-    /// ``detach(_:)``: a weak reference would do that by itself, but would make each use of a handler much slower.
+    /// Receives the stream's events; not retained. A handler that is released before its stream must close the stream
+    /// or call ``detach(_:)``. A weak reference would need neither, but would make each use of a handler much slower.
     package unowned var handler: (any ByteStreamHandler)? {
         didSet { handlerIdentity = handler.map { ObjectIdentifier($0) } }
     }
@@ -52,7 +51,7 @@ package final class ByteStream {
     private enum State { case connecting, handshaking, open, lingering, ended }
     private var state: State
     private let socket: any StreamSocket
-    /// What ALPN would have selected over a socket that carries no TLS.
+    /// The protocol that ALPN would have selected, if TLS was asked for and the socket carries none.
     private var assumedProtocol: String?
     private var tls: TLSSession?
     /// The step of the handshake with which another thread is busy; `nil` if there is none.
@@ -153,7 +152,7 @@ package final class ByteStream {
     private func writeNow(_ bytes: UnsafeRawBufferPointer) {
         guard let tls else { return transmit(bytes) }
         if !tls.write(bytes) {
-            // Not during the handler's call: it would not expect the end.
+            // Ends the stream in the next turn: the handler may be calling, and does not expect the end.
             endAfterInput = .tls("no memory to encrypt the output")
             socket.reportReadable()
         }
@@ -189,7 +188,7 @@ package final class ByteStream {
     }
 
     /// Sends queued output.
-    /// - Returns: why the socket failed; `nil` if it goes on.
+    /// - Returns: why the socket failed; `nil` if it did not.
     private func sendQueued() -> StreamError? {
         guard queued > 0, let output else { return nil }
         return socket.flush(output)
@@ -287,7 +286,7 @@ package final class ByteStream {
 
     /// Passes kept bytes to the handler.
     private func deliverInput() {
-        // During the handler's call: the outer call of this function delivers the rest.
+        // Inside a call of the handler, the outer call of this function delivers the rest.
         guard !isDelivering else { return }
         while state == .open, !pausedByHandler, !input.isEmpty {
             let bytes = input
@@ -328,8 +327,8 @@ package final class ByteStream {
         close()
     }
 
-    /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. Use it when the
-    /// peer does not merit the wait of ``finish(then:)``. Does not call the handler.
+    /// Closes the stream at once, after writing as much output as the kernel accepts without blocking. For a peer that
+    /// is not worth the wait of ``finish(then:)``. Does not call the handler.
     package func closeAfterWriting() {
         if state == .open { _ = sendQueued() }
         close()
@@ -451,7 +450,7 @@ package final class ByteStream {
     }
 }
 
-/// What a thread that takes steps of a handshake knows of the stream, which may end meanwhile.
+/// A step of a handshake on another thread. It refers to the stream, which may end meanwhile.
 private final class HandshakeStep: @unchecked Sendable {
     // Unchecked: only the loop follows the reference.
     private weak var stream: ByteStream?

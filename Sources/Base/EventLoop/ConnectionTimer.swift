@@ -8,7 +8,7 @@ package final class ConnectionTimer {
     private let readTimeout: Duration
     private var timer: Timer?
     private var firesAt: MonotonicTime?
-    /// When the peer must have read the output; `nil` if it has read enough.
+    /// The deadline for the peer to read the output; `nil` if little enough of it is unread.
     private var unreadUntil: MonotonicTime?
 
     /// - Parameters:

@@ -2,15 +2,15 @@
 
 /// A server, and how to connect to it.
 package struct Destination: Sendable {
-    /// Host and port; a certificate must be valid for the host.
+    /// Host and port, or a unix socket. A certificate must be valid for the host, or for `localhost`.
     package var endpoint: Endpoint
     /// The TLS settings; `nil` for connections without TLS.
     package var tls: TLSContext?
     /// The proxy to connect through; `nil` for direct connections.
     package var proxy: Proxy?
-    /// The addresses that may be dialled, without a proxy.
+    /// The addresses that may be dialled; ignored with a proxy.
     package var addresses: AddressPolicy
-    /// The timeout for connecting, including the TLS handshake.
+    /// The timeout of the whole dial: name lookup, connecting, proxy and TLS handshake.
     package var timeout: Duration
 
     package init(

@@ -31,28 +31,29 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     private var local: [UnownedJob] = []
     private var batch: [UnownedJob] = []
     private var endOfTurn: [any TurnEndHandler] = []
-    /// The objects that keep themselves alive.
+    /// The objects that ``keep(_:)`` retains.
     private var kept: [ObjectIdentifier: AnyObject] = [:]
     private var endingTurn: [any TurnEndHandler] = []
     /// The number of the current turn, for limits on work per turn. Loop only.
     package private(set) var turn: UInt64 = 0
-    /// The last reading of the clock during the present event, if there was one; always `nil` in a ``LoopWorld``, whose
-    /// clock costs nothing.
+    /// The last reading of the clock during the present event; `nil` if there was none, and always in a ``LoopWorld``,
+    /// whose clock costs nothing.
     private var reading: MonotonicTime?
     /// For bytes that a stream reads and its handler consumes in the same call. Loop only.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.maximumRead, alignment: 16)
     /// For the same bytes after TLS has decrypted them. Loop only.
     let decryptionBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: ByteStream.maximumRead, alignment: 16)
-    /// The lookups of names that the operator chose, and of names that strangers chose; made by the first lookup.
+    /// The lookups of names under each policy; the first lookup under a policy makes them.
     var lookups: [AddressPolicy: NameLookups] = [:]
-    /// Looks names up: this process, unless another one does it for a confined one. Loop only.
+    /// Looks names up, by default in this process. A confined process sets a service that asks another process. Loop
+    /// only.
     package lazy var nameService: any NameService = SystemNameService(on: self)
 
     /// What the loop runs on; `nil` for a loop with a thread.
     package let world: (any LoopWorld)?
-    /// What the loop's world calls in the next turn.
+    /// What ``inNextTurn(_:)`` was given.
     private var ready: [() -> Void] = []
-    /// Whether the world gives the loop a turn.
+    /// Whether the world knows that the loop needs a turn.
     private var isTurnScheduled = false
 
     private static let processSetUp: Void = {
@@ -175,12 +176,12 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
         if world != nil { requestTurn() }
     }
 
-    /// The time of the event that the loop is handling, by the monotonic clock: of a connection or bytes that arrived, a
-    /// timer, or a job. Reads the clock only if the event has not yet, because an envelope would otherwise take nine
-    /// readings of 50 cycles. Loop only.
+    /// The time of the event that the loop is handling, by the monotonic clock: of a connection or bytes that arrived,
+    /// a timer, or a job. Reads the clock at the first use during an event only, because an envelope would otherwise
+    /// take nine readings of 50 cycles. Loop only.
     package var now: MonotonicTime { reading ?? readClock() }
 
-    /// Reads the clock during an event; ``now`` is this time from now on. Loop only.
+    /// Reads the clock again during an event. ``now`` is this time until the next event. Loop only.
     @discardableResult package func readClock() -> MonotonicTime {
         let time = MonotonicTime.now
         if world == nil { reading = time }
@@ -239,7 +240,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 // MARK: In a world
 
 extension EventLoop {
-    /// Asks the simulated world to run a turn, unless one is scheduled already.
+    /// Asks the world to run a turn, unless one is scheduled already.
     private func requestTurn() {
         guard !isTurnScheduled else { return }
         isTurnScheduled = true
@@ -263,7 +264,7 @@ extension EventLoop {
         if !ready.isEmpty || !local.isEmpty { requestTurn() }
     }
 
-    /// Executes work that would hold up the loop. In a world, this loop does.
+    /// The executor for work that would hold up the loop; in a ``LoopWorld``, the loop itself.
     package var workers: any TaskExecutor { world == nil ? threads : self }
 }
 

@@ -6,7 +6,7 @@ import Glibc
 package struct HostAddress: Hashable, Sendable {
     /// In network order: 4 bytes of IPv4 or 16 of IPv6.
     package let bytes: [UInt8]
-    /// The interface that a link-local IPv6 address belongs to; 0 for any other address.
+    /// The index of the interface that a link-local IPv6 address belongs to; 0 for other addresses.
     package let scope: UInt32
 
     /// - Returns: `nil` unless there are 4 or 16 bytes.

@@ -5,7 +5,7 @@ import Glibc
 
 /// A socket of the kernel, watched by libevent.
 final class KernelSocket: StreamSocket {
-    // A stream closes its socket before it goes.
+    // Safe, because a stream closes its socket before it is released.
     unowned(unsafe) var stream: ByteStream?
     private let loop: EventLoop
     /// -1 if the system gave no socket, and after the socket was closed.

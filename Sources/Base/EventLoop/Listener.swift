@@ -10,7 +10,7 @@ package struct ListenError: Error, Sendable, Equatable, CustomStringConvertible 
     /// The reason, usually the operating system's text, for instance "Address already in use".
     package let reason: String
 
-    /// Whether another process listens there.
+    /// Whether another socket listens there.
     package var isInUse = false
 
     /// The message for the operator.
@@ -96,9 +96,9 @@ package final class Listener {
 
     /// Why this process cannot listen on `endpoint` now; `nil` if it can.
     ///
-    /// Takes it from nobody: a node that starts at this moment must get it. Creates no socket file, and binds TCP addresses
-    /// for a moment without listening: Linux lets several sockets with `SO_REUSEADDR` bind an address unless one of them
-    /// listens, see socket(7).
+    /// The check keeps no other process from listening there, such as a node that starts at this moment. It creates no
+    /// socket file, and binds TCP addresses for a moment without listening: Linux lets several sockets with
+    /// `SO_REUSEADDR` bind an address unless one of them listens, see socket(7).
     package static func obstacle(to endpoint: Endpoint) -> ListenError? {
         switch endpoint {
         case .tcp(let host, let port):
@@ -199,7 +199,7 @@ package final class Listener {
         }
         let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         defer { Glibc.close(probe) }
-        // EAGAIN: its backlog is full.
+        // EAGAIN: a process listens, and its backlog is full.
         let isAlive = address.withPointer { connect(probe, $0, $1) } == 0 || errno == EAGAIN
         if isAlive {
             throw ListenError(endpoint: endpoint, reason: String(cString: strerror(EADDRINUSE)), isInUse: true)

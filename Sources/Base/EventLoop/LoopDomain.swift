@@ -5,7 +5,6 @@ package actor LoopDomain {
     /// The loop that runs this actor's code.
     package nonisolated let loop: EventLoop
 
-    /// An actor on `loop`.
     package init(_ loop: EventLoop) { self.loop = loop }
 
     /// The loop, as this actor's executor.

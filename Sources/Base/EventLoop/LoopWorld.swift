@@ -6,11 +6,11 @@ import Time
 /// What event loops run on in place of libevent and the kernel: virtual time, and a network without sockets. The installed
 /// program has none; see the module World.
 package protocol LoopWorld: AnyObject {
-    /// A loop has work: ``EventLoop/runTurn()`` is to be called.
+    /// A loop has work: the world must call its ``EventLoop/runTurn()``.
     func needsTurn(_ loop: EventLoop)
     /// Calls `body` after this time.
     func schedule(after delay: Duration, _ body: @escaping () -> Void)
-    /// Listens at an endpoint; `accept` gets connected sockets.
+    /// Listens at an endpoint; `accept` receives the socket of each connection.
     /// - Returns: `nil` if somebody listens there already.
     func listen(at endpoint: Endpoint, on loop: EventLoop, accept: @escaping (any StreamSocket) -> Void)
         -> (any WorldListener)?
@@ -27,9 +27,9 @@ package protocol WorldListener: AnyObject {
 
 /// What a socket has received.
 package enum SocketInput {
-    /// So many bytes are in the buffer.
+    /// The number of bytes that are now in the buffer.
     case bytes(Int)
-    /// Nothing now.
+    /// Nothing has arrived.
     case nothing
     /// The peer sends no more.
     case end
@@ -38,7 +38,7 @@ package enum SocketInput {
 
 /// The socket of a ``ByteStream``: the kernel's, or one of a ``LoopWorld``.
 package protocol StreamSocket: AnyObject {
-    /// The stream that uses the socket, and closes it before it goes.
+    /// The stream that uses the socket. It closes the socket before it is released.
     var stream: ByteStream? { get set }
     /// Whether to call ``ByteStream/readable()`` while there is something to receive.
     var wantsRead: Bool { get set }
@@ -50,10 +50,10 @@ package protocol StreamSocket: AnyObject {
     /// Why the attempt to connect failed; `nil` if the socket is connected.
     func connectFailure() -> StreamError?
     /// Sends bytes.
-    /// - Returns: how many it took; `nil` after an error, or if it takes none now.
+    /// - Returns: how many the socket took; `nil` after an error, or if it takes none now.
     func send(_ bytes: UnsafeRawBufferPointer) -> Int?
-    /// Sends what is in a buffer of libevent, and removes it there.
-    /// - Returns: why the socket failed; `nil` if it goes on.
+    /// Sends what is in a buffer of libevent, and removes from the buffer what was sent.
+    /// - Returns: why the socket failed; `nil` if it did not.
     func flush(_ output: OpaquePointer) -> StreamError?
     /// Receives bytes.
     func receive(into buffer: UnsafeMutableRawBufferPointer, atMost limit: Int) -> SocketInput

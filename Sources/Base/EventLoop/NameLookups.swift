@@ -7,7 +7,7 @@ extension EventLoop {
     /// Resolves a host without blocking the loop. A numeric address is returned as it is; a name is looked up as the
     /// system does it, with the system's current settings. Addresses of the same family are returned in random order.
     /// - Parameters:
-    ///   - policy: names that strangers choose have places of their own, so that silent ones hold up no others.
+    ///   - policy: chooses the lookups. Each policy limits its own, so that slow names of strangers hold up no others.
     ///   - time: how long to wait for the answer.
     /// - Throws: ``StreamError/unknownHost(_:)`` or ``StreamError/timedOut``.
     func resolve(
@@ -24,7 +24,7 @@ extension EventLoop {
         return addresses.shuffledWithinFamilies(using: &generator).map { SocketAddress($0, port: port) }
     }
 
-    /// The lookups of names for one kind of callers.
+    /// The lookups of names under a policy.
     func lookups(for policy: AddressPolicy) -> NameLookups {
         if let present = lookups[policy] { return present }
         let new = NameLookups(NameTable(maximum: policy.maximumLookups), on: self)
@@ -33,7 +33,7 @@ extension EventLoop {
     }
 }
 
-/// The lookups of names for one kind of callers, as a ``NameTable`` decides. Loop only.
+/// Makes the lookups of names under one policy, as a ``NameTable`` decides. Loop only.
 final class NameLookups {
     private struct Caller {
         let continuation: CheckedContinuation<NameTable.Result, Never>
@@ -53,7 +53,7 @@ final class NameLookups {
         of host: String, within time: Duration, isolation: isolated (any Actor)? = #isolation
     ) async throws(StreamError) -> [HostAddress] {
         loop.preconditionOnLoop()
-        // Other callers may come before the continuation: all else follows in one step.
+        // The loop may serve other callers before the continuation exists, so one call does all the rest.
         return try await withCheckedContinuation { ask(host, within: time, $0) }.get()
     }
 

@@ -7,7 +7,7 @@ import Glibc
 package enum NameAnswer: Equatable, Sendable {
     /// At least one address, in the order in which the system would try them.
     case addresses([HostAddress])
-    /// None.
+    /// No address, and why.
     /// - Parameter isUnknown: whether the host is known not to exist, or to have no address.
     case failure(String, isUnknown: Bool)
 
@@ -25,10 +25,10 @@ package protocol NameService: AnyObject {
 }
 
 /// The system's own way to look names up: its name servers, hosts file, search domains and whatever else nsswitch.conf
-/// names. A DNS client of our own would give up where the system goes on: after a name server that is silent, a search
-/// domain that fails, an answer that is too long for UDP.
+/// names. A DNS client of our own would give up where the system continues: after a name server that does not respond,
+/// a search domain that fails, an answer that is too long for UDP.
 package enum SystemNames {
-    /// How many names a process looks up at a time.
+    /// How many names a process looks up at a time, under all policies together.
     package static let maximumLookups = AddressPolicy.allCases.map(\.maximumLookups).reduce(0, +)
 
     /// `EAI_NODATA` of <netdb.h>, which Swift's Glibc does not import: the name exists, without an address.
@@ -37,7 +37,7 @@ package enum SystemNames {
     /// Looks a host up in a thread of its own, which lives until the system has an answer: there is no way to cancel a
     /// lookup, and some take minutes.
     /// - Parameter result: receives the answer in that thread.
-    /// - Returns: whether there is such a thread.
+    /// - Returns: whether the thread has started; if not, `result` is not called.
     package static func lookUp(_ host: String, _ result: @escaping @Sendable (NameAnswer) -> Void) -> Bool {
         final class Work {
             let host: String
@@ -64,7 +64,7 @@ package enum SystemNames {
         return true
     }
 
-    /// Waits for the answer.
+    /// Looks a host up in the calling thread, and blocks it until the system has an answer.
     private static func answer(for host: String) -> NameAnswer {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
@@ -88,7 +88,7 @@ package enum SystemNames {
     }
 }
 
-/// The system's name service in a process that may open its files and sockets. Loop only.
+/// Looks names up in this process, which must have access to the system's files and name servers. Loop only.
 final class SystemNameService: NameService {
     private unowned let loop: EventLoop
     private var results: [UInt64: (NameAnswer) -> Void] = [:]
@@ -108,7 +108,7 @@ final class SystemNameService: NameService {
 
     private func received(_ answer: NameAnswer, of number: UInt64) { results.removeValue(forKey: number)?(answer) }
 
-    /// Whose answer it is. Unchecked: the reference is used on the loop only.
+    /// The lookup that an answer belongs to. Unchecked: the reference is used on the loop only.
     private struct Answered: @unchecked Sendable {
         weak var service: SystemNameService?
         let number: UInt64

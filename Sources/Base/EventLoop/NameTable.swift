@@ -2,9 +2,9 @@
 
 import Time
 
-/// Decides which names are looked up, and what each caller gets: a host is looked up once for all who wait for it, a name
-/// takes a place until the system has answered, and the addresses that a host had last serve while its lookup fails.
-/// Bounded. The time is a parameter.
+/// Decides which names are looked up, and what each caller gets. All callers that wait for a host share one lookup,
+/// which takes a place until the system has answered. While a host's lookup fails, callers get the last addresses that
+/// were found. The table is bounded, and takes the time as a parameter.
 struct NameTable {
     typealias Result = Swift.Result<[HostAddress], StreamError>
 
@@ -18,11 +18,12 @@ struct NameTable {
         case wait(startsLookup: Bool, patience: Duration)
     }
 
-    /// How long a caller waits for a host whose last addresses are known: so that there is time left to dial them.
+    /// How long a caller waits at most for a host whose last addresses are known, so that there is time left to dial
+    /// them.
     static let patience = Duration.seconds(3)
     /// How many callers wait at a time.
     static let maximumCallers = 4096
-    /// How many names have their last addresses remembered, and for how long.
+    /// How many hosts have their last addresses remembered, and for how long.
     static let (maximumRemembered, maximumMemory) = (256, Duration.seconds(24 * 3600))
 
     private let maximum: Int
@@ -36,7 +37,7 @@ struct NameTable {
     init(maximum: Int) { self.maximum = maximum }
 
     /// A caller asks for a host.
-    /// - Parameter time: how long it can wait.
+    /// - Parameter time: how long the caller can wait.
     mutating func ask(_ host: String, by caller: UInt64, within time: Duration, at now: MonotonicTime) -> Step {
         let isNew = callers[host] == nil
         guard !isNew || callers.count < maximum, callerCount < Self.maximumCallers else {
@@ -49,7 +50,7 @@ struct NameTable {
     }
 
     /// The system has answered.
-    /// - Returns: who waits, and what they get.
+    /// - Returns: the callers that wait, and what they get.
     mutating func ended(_ host: String, with answer: NameAnswer, at now: MonotonicTime) -> ([UInt64], Result) {
         let waiting = callers.removeValue(forKey: host) ?? []
         callerCount -= waiting.count
@@ -63,14 +64,14 @@ struct NameTable {
             lastGood[host] = (addresses, now)
             return (waiting, .success(addresses))
         case .failure(let reason, let isUnknown):
-            // The host is gone, and so are its addresses.
+            // The host or its addresses no longer exist, so the last addresses are of no use.
             if isUnknown { lastGood[host] = nil }
             return (waiting, result(for: host, or: .unknownHost(reason), at: now))
         }
     }
 
     /// A caller's patience has ended.
-    /// - Returns: what it gets; `nil` if it has an answer.
+    /// - Returns: what the caller gets; `nil` if it has an answer already.
     mutating func leave(_ host: String, _ caller: UInt64, at now: MonotonicTime) -> Result? {
         guard let index = callers[host]?.firstIndex(of: caller) else { return nil }
         callers[host]?.remove(at: index)
@@ -78,7 +79,7 @@ struct NameTable {
         return result(for: host, or: .timedOut, at: now)
     }
 
-    /// The addresses that a host had last.
+    /// The last addresses that were found for a host; `nil` if there are none or they are too old.
     private func addresses(of host: String, at now: MonotonicTime) -> [HostAddress]? {
         lastGood[host].flatMap { now - $0.since <= Self.maximumMemory ? $0.addresses : nil }
     }

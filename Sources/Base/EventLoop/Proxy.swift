@@ -46,7 +46,7 @@ extension EventLoop {
     ///   - proxy: the proxy to use; unix sockets are always dialled directly.
     ///   - tls: the TLS context. The certificate must be valid for the host of `endpoint`, or `localhost` for a unix
     ///     socket.
-    ///   - addresses: the addresses that may be dialled, without a proxy.
+    ///   - addresses: the addresses that may be dialled; ignored with a proxy.
     ///   - timeout: for the whole dial.
     /// - Throws: ``StreamError``.
     package func dial(

@@ -2,14 +2,14 @@
 
 import CLibevent
 
-/// Calls a handler on the loop whenever a descriptor can be read, or its other end is closed, until it is released. The
-/// descriptor must stay open for as long.
+/// Calls a handler on the loop whenever a descriptor can be read, or its other end is closed, until this object is
+/// released. The descriptor must stay open for as long.
 package final class ReadableDescriptor {
     private let loop: EventLoop
     private let isReadable: () -> Void
     private var event: OpaquePointer?
 
-    /// - Parameter isReadable: reads; it is called again while something is left.
+    /// - Parameter isReadable: reads from the descriptor; called again while something is left to read.
     package init(_ descriptor: Int32, on loop: EventLoop, isReadable: @escaping () -> Void) {
         loop.preconditionOnLoop()
         self.loop = loop

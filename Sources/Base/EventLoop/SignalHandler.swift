@@ -2,8 +2,8 @@
 
 import CLibevent
 
-/// Handles a signal to the process on the loop, until it is released. libevent handles signals on only one loop per
-/// process: use the same loop for all of them.
+/// Handles a signal to the process on the loop, until this object is released. libevent handles signals on only one
+/// loop per process: use the same loop for all of them.
 package final class SignalHandler {
     private let loop: EventLoop
     private let received: () -> Void

@@ -12,7 +12,7 @@ package final class StreamReader: ByteStreamHandler {
     var isConnected: Bool
     private let pausesWhenConnected: Bool
     private var waiting: CheckedContinuation<Void, Never>?
-    /// The number of changes: bytes, the connection, the end.
+    /// Counts changes: bytes that arrived, the connection, the end.
     private var changes: UInt = 0
 
     /// Becomes the handler of `stream`, and closes it if more than `limit` bytes are buffered.
@@ -71,7 +71,7 @@ package final class StreamReader: ByteStreamHandler {
         return buffer
     }
 
-    /// Sends a request, and reads until the peer ends the connection or the time is over.
+    /// Sends a request, and reads until the peer ends the connection, the time is over, or `limit` bytes are exceeded.
     package static func answer(
         to request: [UInt8], on stream: ByteStream, limit: Int = 65_536, within time: Duration, _ loop: EventLoop,
         isolation: isolated (any Actor)? = #isolation
@@ -89,8 +89,8 @@ package final class StreamReader: ByteStreamHandler {
         await change(since: seen)
     }
 
-    /// Waits for the next change after the caller has read ``changes``: the runtime may let the loop take a turn at each
-    /// asynchronous call.
+    /// Waits for a change, unless there was one since the caller read ``changes``: at each asynchronous call, the
+    /// runtime may let the loop take a turn.
     private func change(since seen: UInt, isolation: isolated (any Actor)? = #isolation) async {
         precondition(waiting == nil, "two concurrent reads of one stream")
         await withCheckedContinuation { if changes == seen { waiting = $0 } else { $0.resume() } }

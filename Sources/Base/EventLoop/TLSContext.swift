@@ -32,9 +32,9 @@ package final class TLSContext: @unchecked Sendable {
     ///   - identity: presented if the server requests a certificate.
     ///   - applicationProtocol: the preferred ALPN protocol, and required unless there is a `fallback`; `nil` to offer
     ///     none.
-    ///   - fallback: the protocol that the server may choose instead, and that one without ALPN speaks.
-    ///   - handshakeThreads: take the steps of handshakes, for servers that could choose expensive ones; `nil` for the loop,
-    ///     unless a signature of `identity` has to be waited for.
+    ///   - fallback: the protocol that the server may choose instead, and that it speaks if it has no ALPN.
+    ///   - handshakeThreads: take the steps of handshakes, for servers that could choose expensive ones. `nil` for the
+    ///     loop's thread, or for a queue of the context's own if the key of `identity` is in another process.
     /// - Throws: ``SetupError``.
     package static func client(
         authorities: TrustedAuthorities, identity: CertifiedKey? = nil, applicationProtocol: String?,
@@ -64,7 +64,7 @@ package final class TLSContext: @unchecked Sendable {
         _ = cssl_ctx_set_min_tls12(handle)
         _ = cssl_ctx_session_cache_off(handle)
         cssl_ctx_set_safe_options(handle)
-        // The server picks: a group of 10,000 bits would take a second of the only loop, and so would a large key.
+        // The peer chooses the group and its key: one of 10,000 bits would hold up the loop for a second.
         guard cssl_ctx_set_groups(handle, Self.groups) == 1, SSL_CTX_set_cipher_list(handle, Self.ciphers) == 1 else {
             throw SetupError(description: "OpenSSL: \(openSSLReason())")
         }
@@ -74,12 +74,12 @@ package final class TLSContext: @unchecked Sendable {
 
     /// The groups of the key exchange, and the ciphers of TLS 1.2 that use them. Those of TLS 1.3 are all allowed.
     private static let (groups, ciphers) = ("X25519:P-256:P-384", "ECDHE+AESGCM:ECDHE+CHACHA20")
-    /// The largest chain of a peer, in bytes and in certificates between its own and an authority's.
+    /// The largest chain of a peer: its bytes, and the certificates between the peer's own and an authority's.
     private static let (maximumCertificateBytes, maximumChain): (Int, Int32) = (32_768, 6)
     /// The largest key of a certificate, in bits.
     private static let maximumKeyBits: Int32 = 8192
 
-    /// The result of a verification that ``verification`` ended.
+    /// The result of a verification in which ``verification`` has rejected a key.
     private static let keyTooLarge = Int32(X509_V_ERR_APPLICATION_VERIFICATION)
 
     /// Why a verification failed, as text.
@@ -89,7 +89,7 @@ package final class TLSContext: @unchecked Sendable {
             : String(cString: X509_verify_cert_error_string(result))
     }
 
-    /// Whether a certificate of a chain is acceptable, apart from what OpenSSL says: called for each.
+    /// Rejects a certificate whose key is too large. OpenSSL calls it for each certificate of a chain.
     private static let verification: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isValid, chain in
         guard isValid == 1, let certificate = X509_STORE_CTX_get_current_cert(chain),
             let key = X509_get0_pubkey(certificate)
@@ -103,7 +103,8 @@ package final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(handle) }
 
-    /// Creates the state of one connection. `host` is verified, and sent by SNI if it is a name; `nil` for servers.
+    /// Creates OpenSSL's state of one connection. `host` is verified, and sent by SNI if it is a name; `nil` for
+    /// servers. Returns `nil` if memory is short, or if the host cannot be verified.
     func newConnection(verifying host: String?) -> OpaquePointer? {
         guard let ssl = SSL_new(handle) else { return nil }
         if let host {
@@ -122,7 +123,8 @@ package final class TLSContext: @unchecked Sendable {
         return ssl
     }
 
-    /// Whether ALPN selected this context's application protocol, if it has one.
+    /// Whether ALPN's result is acceptable: the application protocol or, if there is a fallback, that protocol or none.
+    /// Any result is, if the context has no application protocol.
     func hasNegotiatedProtocol(on ssl: OpaquePointer) -> Bool {
         guard let applicationProtocol else { return true }
         let selected = Self.negotiatedProtocol(on: ssl)
@@ -138,7 +140,8 @@ package final class TLSContext: @unchecked Sendable {
             ? nil : String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
-    /// Presents this certificate to the peer.
+    /// Makes the connections present this certificate to their peers.
+    /// - Throws: ``SetupError``.
     package func use(_ identity: CertifiedKey) throws {
         var isLeaf = true
         var isUsed = false
@@ -158,11 +161,12 @@ package final class TLSContext: @unchecked Sendable {
         guard SSL_CTX_use_PrivateKey(handle, key) == 1 else {
             throw SetupError(description: "the private key does not match the certificate: \(openSSLReason())")
         }
-        // One after another, as the other process answers: a concurrent queue would take a thread for each from those that
-        // all tasks share.
+        // A serial queue, because the other process answers one request after another: with a concurrent queue, each
+        // handshake would block one of the threads that all tasks share.
         if identity.isRemote { handshakeThreads = DispatchQueue(label: "TLS signatures") }
     }
 
+    /// Calls `body` with each certificate in a PEM text.
     /// - Throws: ``SetupError`` if there is none.
     static func forEachCertificate(in pem: [UInt8], _ body: (OpaquePointer) -> Void) throws(SetupError) {
         defer { ERR_clear_error() }

@@ -5,7 +5,7 @@ import Cryptography
 import Dispatch
 
 /// TLS on one stream. OpenSSL does no I/O here: ``receive(_:)`` passes in what the socket received, and each record to
-/// send goes to ``ByteStream/transmit(_:)``. The stream's loop only, except for a step of ``handshake(on:_:)``.
+/// send goes to ``ByteStream/transmit(_:)``. The stream's loop only, except for a step of ``handshake(on:if:_:)``.
 final class TLSSession: @unchecked Sendable {
     // Unchecked: during a step on another thread, the loop leaves the session alone.
 
@@ -25,9 +25,9 @@ final class TLSSession: @unchecked Sendable {
     private unowned let stream: ByteStream
     /// Received bytes that OpenSSL has not read yet; valid until ``receive(_:)`` gets the next ones.
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// What ``input`` refers to after a step on another thread.
+    /// The received bytes for a step on another thread; after it, those that the step did not read.
     private var keptInput: [UInt8] = []
-    /// The records to send of a step on another thread; `nil` at other times.
+    /// The records that a step on another thread has to send; `nil` at other times.
     private var keptOutput: [UInt8]?
 
     /// The client side if `host` is given, which the server's certificate must be valid for; otherwise the server side.
@@ -69,7 +69,8 @@ final class TLSSession: @unchecked Sendable {
 
     /// Continues the handshake on another thread, where it may take long. The loop must not use the session until then.
     /// - Parameters:
-    ///   - isWanted: asked before the step, on the other thread; a step that nobody wants is left out.
+    ///   - isWanted: asked before the step, on the other thread; if it returns `false`, neither the step nor `done`
+    ///     runs.
     ///   - done: receives the step on the loop, where ``sendKeptOutput()`` must follow.
     func handshake(
         on threads: DispatchQueue, if isWanted: @escaping @Sendable () -> Bool,
@@ -90,7 +91,7 @@ final class TLSSession: @unchecked Sendable {
     }
 
     /// Sends the records of a step on another thread.
-    /// - Returns: the received bytes that the step left, for ``receive(_:)``.
+    /// - Returns: the received bytes that the step did not read, for ``receive(_:)``.
     func sendKeptOutput() -> [UInt8] {
         keptOutput?.withUnsafeBytes(stream.transmit)
         keptOutput = nil
@@ -125,7 +126,7 @@ final class TLSSession: @unchecked Sendable {
         SSL_shutdown(ssl)
     }
 
-    /// Why the peer's end of the connection means the end of the stream.
+    /// Why the stream ends when the peer closes the connection without close_notify.
     var endOfInput: StreamError {
         SSL_is_init_finished(ssl) == 0 ? .tls("the peer aborted the handshake") : .closed
     }
@@ -139,7 +140,7 @@ final class TLSSession: @unchecked Sendable {
     }
 
     private var failure: StreamError {
-        // No later caller may take what is left of the error queue for its own.
+        // A later caller must not take what is left in the error queue for its own error.
         defer { ERR_clear_error() }
         let verification = SSL_get_verify_result(ssl)
         if Int(verification) != Int(X509_V_OK), SSL_is_server(ssl) == 0 {
@@ -150,7 +151,7 @@ final class TLSSession: @unchecked Sendable {
 
     // MARK: OpenSSL's I/O
 
-    /// Calls `body` with the session of a BIO. Not retained: whoever calls OpenSSL holds the session meanwhile.
+    /// Calls `body` with the session of a BIO. Does not retain the session: the caller of OpenSSL does.
     private static func with<Result>(_ bio: OpaquePointer?, _ body: (TLSSession) -> Result) -> Result {
         Unmanaged<TLSSession>.fromOpaque(BIO_get_data(bio)!)._withUnsafeGuaranteedRef(body)
     }

@@ -10,7 +10,7 @@ package final class Timer {
     private let loop: EventLoop
     private let fire: () -> Void
     private var event: OpaquePointer?
-    /// Without libevent, the number of the last start or stop.
+    /// Counts starts and stops. In a ``LoopWorld``, a timer fires only if the count has not changed.
     private var starts = 0
 
     /// A stopped timer that calls `fire` on the loop.

@@ -38,7 +38,7 @@ package final class ConnectionQueue: @unchecked Sendable {
     }
 
     /// Runs `work` after all earlier work and waits for its result without blocking the caller's thread.
-    /// - Throws: ``StoreError``: what `work` throws, or ``StoreError/Problem/closed``.
+    /// - Throws: ``StoreError``, made of what `work` throws, or ``StoreError/Problem/closed``.
     package func run<Value: Sendable>(
         isolation: isolated (any Actor)? = #isolation, _ work: @escaping @Sendable (Connection) throws -> Value
     ) async throws(StoreError) -> Value {

@@ -6,11 +6,11 @@ import Glibc
 /// What stores need of a machine besides SQLite: background threads for work that blocks, and the free space.
 package protocol Disk: Sendable {
     /// A queue for work on the disk.
-    /// - Parameter label: the name of the queue's thread.
+    /// - Parameter label: the queue's name, for debuggers.
     func queue(_ label: String) -> any WorkQueue
     /// Runs `work` on a background thread after `delay`.
     func run(after delay: Duration, _ work: @escaping @Sendable () -> Void)
-    /// The bytes available to this process on the disk of the file at `path`; the largest number if they are unknown.
+    /// The bytes available to this process on the disk of the file at `path`; `Int.max` if they are unknown.
     func freeBytes(at path: String) -> Int
 }
 
@@ -41,7 +41,7 @@ package struct SystemDisk: Disk {
     }
 }
 
-/// A queue on a background thread.
+/// A serial queue on the background threads of libdispatch.
 private final class BackgroundQueue: WorkQueue {
     private let queue: DispatchQueue
 

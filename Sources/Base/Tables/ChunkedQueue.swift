@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A queue whose memory grows and shrinks by pieces, so that it is never copied. An element keeps its number as long as it
-/// is in the queue.
+/// A queue whose memory grows and shrinks in chunks, so that growing copies no element. An element keeps its number as
+/// long as it is in the queue.
 public struct ChunkedQueue<Element: BitwiseCopyable> {
-    /// Somewhat less than a power of two: the allocator rounds up, and an array has a header.
+    /// Elements in a chunk: somewhat fewer than a power of two, because an array has a header and the allocator rounds
+    /// up.
     @inlinable static var chunkLength: Int { 1000 }
 
     @usableFromInline var chunks: [ContiguousArray<Element>] = []

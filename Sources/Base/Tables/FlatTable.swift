@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A hash table of small values in little memory: open addressing with linear probing, in 64 parts of which each grows by a
-/// quarter when it is seven eighths full. Growing thus copies one part at a time, and a full table needs at most
+/// A hash table of small values in little memory: open addressing with linear probing, in 64 parts of which each grows
+/// by a quarter when it is seven eighths full. Growing copies one part at a time. A large table needs at most
 /// ``maximumBytes(entries:)``; a dictionary needs up to twice as much, and three times while it grows.
 ///
 /// A key is a hash that nobody outside can choose, so that the table does not hash it again; its high bits select the
@@ -28,14 +28,15 @@ public struct FlatTable<Value: BitwiseCopyable> {
     /// - Parameter empty: any value; fills the places without an entry.
     @inlinable public init(empty: Value) { self.empty = empty }
 
-    /// The most bytes of a table of so many entries: 8/7 places for each, a quarter more after growing, and a sixteenth
-    /// for parts that have more than their share.
+    /// The most bytes of a table of so many entries: 8/7 places for each entry, a quarter more after growing, and a
+    /// sixteenth for parts that have more than their share. Does not count that each part grows to a multiple of 8
+    /// places, which matters in small tables.
     @inlinable public static func maximumBytes(entries: Int) -> Int {
         let places = Double(entries) * 8 / 7 * 1.25 * 17 / 16
         return Int(places) * (MemoryLayout<UInt64>.stride + MemoryLayout<Value>.stride)
     }
 
-    /// No key is 0.
+    /// The key as the table holds it: 1 in place of 0, which marks an empty place.
     @inlinable @inline(__always)
     static func stored(_ key: UInt64) -> UInt64 { key == 0 ? 1 : key }
 
@@ -105,7 +106,8 @@ public struct FlatTable<Value: BitwiseCopyable> {
         if parts[part].keys[place] == key { remove(at: place, of: part) }
     }
 
-    /// Moves entries behind a gap into it if that brings them nearer to their homes: a search would end at the gap.
+    /// Removes the entry at a place. Moves later entries into the gap if that brings them nearer to their homes,
+    /// because a search for them would end at the gap.
     @inlinable mutating func remove(at place: Int, of part: Int) {
         let places = parts[part].keys.count
         var gap = place

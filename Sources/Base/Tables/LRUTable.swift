@@ -5,7 +5,8 @@ package struct LRUTable<Key: Hashable, Value> {
     /// What the table has for a key.
     package enum Slot {
         case known(Value)
-        /// There is room for a new value: ``insert(_:for:)`` it. Another key's value was evicted, if there is one.
+        /// There is room for a new value: ``insert(_:for:)`` it. `evicted` is the value that made room; `nil` if there
+        /// was room.
         case new(evicted: Value?)
         /// The table is full, and no entry is idle.
         case full

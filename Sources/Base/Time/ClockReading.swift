@@ -12,8 +12,8 @@ package struct ClockReading: Sendable {
         self.unix = unix
     }
 
-    /// The wall clock in days since 1970-01-01.
+    /// The wall clock in days since 1970-01-01; 0 before, and at most 65,535.
     package var day: UInt16 { UInt16(clamping: unix / 86_400) }
-    /// The wall clock as Unix time in milliseconds.
+    /// The wall clock as Unix time in milliseconds, to the second; 0 before 1970.
     package var milliseconds: UInt64 { UInt64(max(0, unix)) * 1000 }
 }

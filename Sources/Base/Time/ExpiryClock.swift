@@ -16,7 +16,8 @@ package struct ExpiryClock: Sendable {
     /// - Parameter wall: Unix time in seconds.
     package init(wall: Int64, at now: MonotonicTime) { offset = wall - now.wholeSeconds }
 
-    /// The time. Call this often, because what happens between two calls is one correction or one step.
+    /// Reads the time. Call this often: all changes of the wall clock between two calls count as one correction or one
+    /// step.
     /// - Parameter wall: the wall clock, Unix time in seconds.
     package mutating func reading(wall: Int64, at now: MonotonicTime) -> ClockReading {
         let deviation = wall - steps - offset - now.wholeSeconds

@@ -25,7 +25,7 @@ package enum HTTPDate {
         (date.tm_mday, date.tm_year) = (numbers[0], numbers[1] &- 1900)
         (date.tm_hour, date.tm_min, date.tm_sec) = (numbers[2], numbers[3], numbers[4])
         let time = Int64(timegm(&date))
-        // Rejects what is written in another way, and dates and times that do not exist.
+        // Rejects other spellings, and dates and times that do not exist.
         return written(time) == text ? time : nil
     }
 

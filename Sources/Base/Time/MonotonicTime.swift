@@ -32,7 +32,8 @@ package struct MonotonicTime: Comparable, Hashable, Sendable, BitwiseCopyable {
 extension Duration {
     /// The duration in whole nanoseconds; zero if negative, and at most 2³³ s (272 years), so that sums do not overflow.
     package var wholeNanoseconds: UInt64 {
-        // A division by the hardware: `components` divides numbers of 128 bits, which takes ten times as long.
+        // Divides with one instruction of the processor: `components` divides numbers of 128 bits, which takes ten
+        // times as long.
         let attoseconds = attoseconds
         guard attoseconds > 0 else { return 0 }
         let (high, low) = (UInt64(truncatingIfNeeded: attoseconds >> 64), UInt64(truncatingIfNeeded: attoseconds))

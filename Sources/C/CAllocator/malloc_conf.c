@@ -2,5 +2,6 @@
 
 #include "CAllocator.h"
 
-// One for the loop's thread and one for the others, in place of four for each processor: each keeps memory for later.
+// Two arenas in place of jemalloc's four for each processor: each arena keeps freed memory for
+// later.
 const char *malloc_conf = "narenas:2";

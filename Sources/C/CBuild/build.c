@@ -2,7 +2,7 @@
 
 #include "CBuild.h"
 
-// Volatile, because the compiler would take the value from here.
+// Volatile: Packaging/strip replaces the value later, so the compiler must not use the one here.
 __attribute__((section(".tocsin.commit"), used)) static const volatile char commit[64] = "";
 
 const char *tocsin_build_commit(void) { return (const char *)commit; }

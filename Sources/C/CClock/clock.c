@@ -4,8 +4,8 @@
 
 #include <time.h>
 
-// Weak: a program that links CWorld has its definitions in place of these. The node does not link it, so that nothing in
-// it can change its clocks.
+// Weak: in a program that links CWorld, the definitions of CWorld replace these. The node does not
+// link CWorld, so nothing in the node can change its clocks.
 
 __attribute__((weak)) int64_t cclock_monotonic(void) {
     struct timespec time;

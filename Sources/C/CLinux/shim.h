@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// <fcntl.h> has it for C with GNU's extensions only.
+// <fcntl.h> defines O_PATH only with _GNU_SOURCE.
 #ifndef O_PATH
 #define O_PATH 010000000
 #endif
@@ -22,8 +22,9 @@
 
 static inline int clinux_prctl(int operation, unsigned long argument) { return prctl(operation, argument, 0UL, 0UL, 0UL); }
 
-// Gives up all capabilities (capabilities(7)) that are not among the bits of `kept`, also for programs that this process
-// starts. Without capabilities it does nothing. 0 if it succeeds.
+// Drops all capabilities (capabilities(7)) that are not among the bits of `kept`, also for programs
+// that this process starts. A process without capabilities does not change. Returns 0, or -1 with
+// errno.
 static inline int clinux_keep_capabilities(uint64_t kept) {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3, .pid = 0 };
     struct __user_cap_data_struct sets[2];
@@ -72,7 +73,7 @@ static inline int clinux_landlock_restrict(int ruleset) {
 }
 static inline int clinux_open_path(const char *path) { return open(path, O_PATH | O_CLOEXEC); }
 
-// Sends bytes with a descriptor, or without one if it is negative. Does not wait.
+// Sends bytes, and `descriptor` with them unless it is negative. Does not wait: fails with EAGAIN.
 static inline ssize_t clinux_send(int socket, const void *bytes, size_t count, int descriptor) {
     char control[CMSG_SPACE(sizeof(int))];
     struct iovec part = { .iov_base = (void *)bytes, .iov_len = count };
@@ -89,7 +90,7 @@ static inline ssize_t clinux_send(int socket, const void *bytes, size_t count, i
     }
     return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
-// Receives bytes, and a descriptor: -1 if none came.
+// Receives bytes and at most one descriptor. Sets `*descriptor` to -1 if none came.
 static inline ssize_t clinux_receive(int socket, void *bytes, size_t count, int *descriptor, int flags) {
     char control[CMSG_SPACE(sizeof(int))];
     struct iovec part = { .iov_base = bytes, .iov_len = count };
@@ -100,7 +101,7 @@ static inline ssize_t clinux_receive(int socket, void *bytes, size_t count, int 
     if (length < 0) return length;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-        // Alignment leaves room for two.
+        // The alignment of `control` leaves room for a second descriptor, which is closed.
         size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t index = 0; index < count; index++) {
             int passed;

@@ -4,8 +4,8 @@
 
 #include <time.h>
 
-// In place of the weak definitions in CClock. Without virtual time, they read the system's clocks, too: the same program
-// measures.
+// These functions replace the weak definitions in CClock. Before the first cworld_set_clocks they
+// read the system's clocks, because the same program also runs benchmarks in real time.
 
 static struct {
     int is_virtual;

@@ -2,8 +2,8 @@
 
 import ArgumentParser
 
-/// The exit statuses of the commands: those of sysexits.h, 76 for a device token that is gone, and `failure`, 1, for a
-/// reason without a status of its own, e.g. a check that did not pass.
+/// The exit statuses of the commands: those of sysexits.h, except 76, which means that a device token is gone, and
+/// `failure`, 1, for a reason without a status of its own, e.g. a check that did not pass.
 extension ExitCode {
     /// The command line is wrong (`EX_USAGE`).
     package static let usage = ExitCode(64)

@@ -6,7 +6,6 @@ import Glibc
 /// Waits for SIGTERM or SIGINT, and reports SIGHUP. A second SIGTERM or SIGINT exits at once, with status 130.
 package actor StopSignal {
     private nonisolated let loop: EventLoop
-    /// The executor of the loop.
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private var watches: [SignalHandler] = []
     private var waiting: CheckedContinuation<Void, Never>?

@@ -19,7 +19,8 @@ package enum Terminal {
         write(TerminalText.safeLines(SecretArguments.removed(from: text)) + "\n", to: STDERR_FILENO)
     }
 
-    /// Shows a progress line on standard error, which the next one replaces. Does nothing if it is not a terminal.
+    /// Shows a progress line on standard error; the next one replaces it. Does nothing if standard error is not a
+    /// terminal.
     package static func progress(_ text: String) {
         guard isErrorATerminal else { return }
         let line = TerminalText.safeLines(text).split(whereSeparator: \.isNewline).joined(separator: " ")

@@ -6,7 +6,7 @@ import CQREncode
 package struct QRCode: Sendable, Equatable {
     /// The width and height in modules: 21 to 177.
     package let size: Int
-    /// The modules, row by row.
+    /// Whether each module is dark, row by row.
     private let isDark: [Bool]
 
     /// The largest text that a code holds, in bytes of UTF-8.

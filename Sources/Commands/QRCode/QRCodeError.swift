@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The error of a QR code or image that cannot be created. Contains nothing of the text.
+/// Why a QR code or its image cannot be created. Contains nothing of the text.
 package enum QRCodeError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The text is empty.
     case empty

@@ -22,7 +22,7 @@ struct ConfigurationOption: ParsableArguments {
         return try failing(with: .configuration) { try Self.load(file) }
     }
 
-    /// The name of the file.
+    /// The file that `--config` names, or else the first standard file that exists.
     /// - Throws: the exit code, after printing the error.
     func file() throws -> String {
         guard let file = config ?? Self.standardFiles.first(where: Self.isStandard) else {
@@ -34,8 +34,8 @@ struct ConfigurationOption: ParsableArguments {
         return file
     }
 
-    /// Whether the file is used without being named. Root does not use what another user has put into the working
-    /// directory: it would say where keys go.
+    /// Whether the file exists and is used without being named. Root does not use what another user has put into the
+    /// working directory, because a configuration says where keys are written.
     private static func isStandard(_ file: String) -> Bool {
         var status = stat()
         return stat(file, &status) == 0 && (file.hasPrefix("/") || getuid() != 0 || status.st_uid == 0)

@@ -2,20 +2,21 @@
 
 import Glibc
 
-/// What the first process of a container has to do (pid_namespaces(7)): pass signals on, and reap the processes whose parents
-/// have ended, such as those of health checks. The node itself does neither, so it runs as the second process then.
+/// The duties of the first process of a container (pid_namespaces(7)): it passes signals on, and reaps the processes
+/// whose parents have ended, such as those of health checks. The node does neither, so it runs as the second process in
+/// a container.
 enum ContainerInit {
     /// `SI_KERNEL` of <asm-generic/siginfo.h>: a signal from a terminal's keyboard, which all processes of its group get.
     private static let fromKernel: Int32 = 0x80
 
-    /// If this is the first process, starts the program again as its child and does not return: this process ends as the
-    /// child does.
+    /// If this is the first process, starts the program again as its child and does not return: this process ends with
+    /// the child's exit status. Returns if the child cannot be started.
     static func runIfFirst() {
         guard getpid() == 1 else { return }
         var all = sigset_t()
         var before = sigset_t()
         sigfillset(&all)
-        // Ignored, it would not come, and the kernel would reap the child.
+        // If SIGCHLD were ignored, it would not arrive, and the kernel would reap the child.
         signal(SIGCHLD, SIG_DFL)
         sigprocmask(SIG_BLOCK, &all, &before)
         guard let child = start(before) else {
@@ -46,7 +47,8 @@ enum ContainerInit {
     }
 
     /// Reaps all processes that have ended.
-    /// - Returns: the exit status if the child is one of them: as a shell has it, 128 and the signal for a signal.
+    /// - Returns: the exit status if the child is one of them; as in a shell, 128 plus the signal's number if a signal
+    ///   ended it.
     private static func reap(_ child: pid_t) -> Int32? {
         var result: Int32?
         var status: Int32 = 0

@@ -59,19 +59,19 @@ private struct Demo: Sendable {
     private let start = MonotonicTime.now
     private static let virtualPort: UInt16 = 7077
 
-    /// The onion's port for the HTTP API, as today's Bisq 1 expects it.
+    /// The onion's port for the HTTP API, as Bisq 1 expects it.
     private static let httpPort: UInt16 = 80
 
-    /// The program that sends a notification.
+    /// How a notification is sent.
     private enum Sender: Equatable {
         /// The Swift client, over TNP.
         case swift
-        /// An HTTP request as today's Bisq 1 makes it.
+        /// An HTTP request as Bisq 1 makes it.
         case http
-        /// The command line of the client in another language.
+        /// The command of a client in another language.
         case command(language: String, [String])
 
-        /// The clients in other languages that are built and that this machine can run.
+        /// The clients in other languages that are built in the working directory and run on this machine.
         static func others() async -> [Sender] {
             let java = ["java", "-jar", "Clients/java/target/tocsin-client.jar"]
             let python = ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"]
@@ -226,8 +226,8 @@ private struct Demo: Sendable {
         return ("\(outcome.kind)", outcome.kind == .delivered)
     }
 
-    /// Sends a notification with the command line of another client.
-    /// - Returns: its output, and whether the notification was delivered.
+    /// Sends a notification with the command of another client.
+    /// - Returns: the client's language and result, and whether the notification was delivered.
     private func submit(
         _ example: Example, by command: [String], _ language: String, _ access: PrivateTorNetwork.Access
     ) async throws -> (String, Bool) {
@@ -243,7 +243,7 @@ private struct Demo: Sendable {
         return ("\(language) client, \(result.prefix { $0 != ":" })", isDelivered)
     }
 
-    /// Sends an envelope as today's Bisq 1 does.
+    /// Sends an envelope as Bisq 1 does.
     /// - Returns: the node's answer, and whether it means success.
     private func submitByHTTP(_ envelope: Envelope, _ node: Endpoint, _ proxy: Proxy) async throws -> (String, Bool) {
         guard case .tcp(let host, _) = node else { return ("no onion address", false) }

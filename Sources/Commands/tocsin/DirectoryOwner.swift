@@ -10,14 +10,15 @@ import Tor
 /// Lets root's commands on the node's state directory, or on tor's, act as its owner. Files that they create then belong to
 /// that user, and a symbolic link in the directory leads only to files that this user can access.
 enum DirectoryOwner {
-    /// Takes on the identity of the directory's owner, if the process was started by root and the owner is another user.
+    /// If root started the process, takes on the identity of the directory's owner; if the directory does not exist,
+    /// that of root.
     /// - Throws: the exit code, after printing the error.
     static func actAsOwner(of directory: String) throws {
         var status = stat()
         guard getuid() == 0 else { return }
         asRoot()
         guard lstat(directory, &status) == 0 else { return }
-        // Another user's link may lead to what that user cannot access.
+        // Follows only root's links: another user's link may lead to what that user cannot access.
         if status.st_mode & S_IFMT == S_IFLNK, status.st_uid == 0, stat(directory, &status) != 0 { return }
         guard status.st_uid != 0 else { return }
         let isOwner = setgroups(1, [status.st_gid]) == 0 && setegid(status.st_gid) == 0 && seteuid(status.st_uid) == 0
@@ -28,8 +29,8 @@ enum DirectoryOwner {
         }
     }
 
-    /// Takes on the identity of the user whose onions' keys are in tor's directory: its owner if tor runs as a user of its own,
-    /// otherwise the node, which can replace the directory by a link.
+    /// Takes on the identity of the user who owns the onions' keys: the owner of tor's directory if tor runs as a user
+    /// of its own, otherwise the node's user, because the node can replace tor's directory by a link.
     /// - Throws: the exit code, after printing the error.
     static func actAsOwnerOfOnions(_ tor: TorSettings, state: String) throws {
         guard tor.runnerInUse == .service else { return try actAsOwner(of: state) }

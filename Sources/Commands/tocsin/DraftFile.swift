@@ -6,9 +6,9 @@ import Glibc
 enum DraftFile {
     /// Writes a file through a draft beside it.
     /// - Parameters:
-    ///   - owner: the file's user and group; set by root only.
+    ///   - owner: the file's user and group, which only root can set; ignored for other users.
     ///   - replacing: whether an existing file is replaced.
-    /// - Returns: 0, or the error number. In this case, the file is unchanged.
+    /// - Returns: 0; after a failure, the error number, and the file is unchanged.
     static func write(
         _ text: String, to file: String, mode: mode_t, owner: (user: uid_t, group: gid_t)?, replacing: Bool
     ) -> Int32 {
@@ -25,7 +25,7 @@ enum DraftFile {
             fsync(descriptor) == 0
         else { return errno }
         if geteuid() == 0, let owner { _ = fchown(descriptor, owner.user, owner.group) }
-        // link() does not replace a file that has appeared meanwhile.
+        // Unlike rename(), link() does not replace a file that has appeared meanwhile.
         return (replacing ? rename(draft, file) : link(draft, file)) == 0 ? 0 : errno
     }
 }

@@ -9,12 +9,12 @@ import Time
 import TocsinClient
 import Tor
 
-/// Connects to a node as a sender, with the progress on the terminal.
+/// Connects to a node as a sender, and shows the progress on the terminal.
 struct NodeAccess {
     let options: ConnectionOptions
     /// What the command does at the node, e.g. "sending the notification".
     let purpose: String
-    /// Whose answer it waits for then, e.g. "the push service".
+    /// Whose answer the command waits for after that, e.g. "the push service".
     let awaits: String
 
     /// Runs `body` with a client for the node.
@@ -66,7 +66,7 @@ struct NodeAccess {
         }
     }
 
-    /// What to do about an error, if that is known.
+    /// What to do about an error; empty if that is unknown.
     static func advice(on error: any Error) -> String {
         switch error {
         case ClientError.proxyUnreachable:

@@ -18,7 +18,7 @@ struct NotificationDelivery {
     /// An outcome as JSON.
     private struct Reported: Encodable {
         let outcome: String
-        /// PROTOCOL §8; 0 if there is none.
+        /// The number of the reason (PROTOCOL §4); 0 if there is none.
         let reason: UInt16
         let text: String
         let providerId: String?
@@ -26,7 +26,7 @@ struct NotificationDelivery {
         let left: UInt32?
     }
 
-    /// Returns when the notification is delivered, or queued if ``DeliveryOptions/queue`` is set.
+    /// Sends the notification, and returns when it is delivered or, with ``DeliveryOptions/queue``, queued.
     /// - Throws: the exit code of any other result, after printing the reason.
     func deliver(_ notification: BisqNotification, sound: Bool) async throws {
         let sealer = Sealer(pairing, format: options.format)

@@ -33,7 +33,7 @@ struct OutcomeText {
         }
     }
 
-    /// When to retry, in seconds, rounded up.
+    /// When to retry: in how many seconds, rounded up, or `later` if the node gives no time.
     var retryTime: String { outcome.retryAfter == 0 ? "later" : "in \(Self.seconds(outcome.retryAfter))" }
 
     /// A sentence with the number of notifications that the phone may still receive now; `nil` unless that number is 0

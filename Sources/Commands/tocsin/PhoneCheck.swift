@@ -14,7 +14,7 @@ struct PhoneCheck {
     let app: String?
     /// The format that the app decrypts; `nil` to derive it from the pairing's key.
     let format: EnvelopeFormat?
-    /// What the app reads.
+    /// The fields that the app reads.
     let schema: TextSchema
     /// The endpoint of the node and the proxy to reach it through; `nil` if unknown.
     let address: (node: Endpoint, proxy: Endpoint?)?

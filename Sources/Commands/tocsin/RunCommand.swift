@@ -44,7 +44,7 @@ struct RunCommand: AsyncParsableCommand {
 
     func run() async throws { preconditionFailure("use prepare() and run(_:), see Main") }
 
-    /// What is done while the process has a single thread.
+    /// The result of ``prepare()``, which runs while the process has a single thread.
     struct Prepared {
         fileprivate let manager: ServiceManager?
         fileprivate let configuration: Configuration
@@ -52,10 +52,11 @@ struct RunCommand: AsyncParsableCommand {
         fileprivate let keyHolder: KeyHolder?
     }
 
-    /// Fewer open files keep the node from starting its processes.
+    /// The smallest limit of open files with which the node can start its processes.
     private static let fewestFiles: UInt64 = 128
 
     /// Reads the configuration and confines the process.
+    /// - Throws: the exit code, after printing the error.
     func prepare() throws -> Prepared {
         let manager = ServiceManager.ofThisProcess()
         if !ProcessHardening.forbidCoreDumps() {
@@ -120,6 +121,7 @@ struct RunCommand: AsyncParsableCommand {
         watch.cancel()
     }
 
+    /// Runs `start`.
     /// - Throws: the exit code of a node that did not start, after printing the error.
     private static func failing<Result: Sendable>(_ start: @Sendable () async throws -> Result) async throws -> Result {
         do {

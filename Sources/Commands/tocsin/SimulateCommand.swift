@@ -102,7 +102,7 @@ struct SimulateCommand: AsyncParsableCommand {
         await services.stop()
     }
 
-    /// What to do next, and the phones.
+    /// The text with the next steps and the phones' pairing tokens.
     private func introduction(of phones: [Phone]) -> [String] {
         let onConnect = phones.compactMap { phone in
             phone.registration.map {
@@ -169,7 +169,7 @@ private actor OwnedPhones {
     init(_ phones: [Phone]) { self.phones = phones.map { ($0, PhoneState($0)) } }
 
     /// Passes a notification to its phone.
-    /// - Returns: what the phone does; `nil` if it is for no phone.
+    /// - Returns: what the phone does; `nil` if no phone has the notification's device token.
     func receive(_ received: ReceivedNotification) -> String? {
         guard let index = phones.firstIndex(where: { $0.phone.deviceToken == received.deviceToken }) else { return nil }
         return "\(phones[index].phone.model): \(phones[index].state.receive(received))"
@@ -191,7 +191,7 @@ private func inputLines() -> AsyncStream<String> {
     AsyncStream { continuation in
         // Makes reading from the terminal fail in a background job, instead of stopping the process.
         signal(SIGTTIN, SIG_IGN)
-        // Reading blocks until there is input: it has a thread of its own, which ends with the process.
+        // Reading blocks until there is input, so it gets a thread of its own, which ends with the process.
         DispatchQueue(label: "input").async {
             while let line = readLine() { continuation.yield(line) }
             continuation.finish()

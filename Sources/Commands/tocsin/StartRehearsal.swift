@@ -9,16 +9,17 @@ import NodeConfiguration
 import Settings
 import Tor
 
-/// Starts a node up to its sockets, and ends it: what stops it would stop `tocsin run`. In the node's state directory, this
-/// makes what the next start would make, as its owner; before that directory exists, in a temporary one.
+/// Starts a node up to its sockets, and ends it: whatever makes this start fail would make `tocsin run` fail. The start
+/// creates in the state directory what the next start would create, as its owner; if that directory does not exist, a
+/// temporary one takes its place.
 struct StartRehearsal {
     /// A spool of the largest size opens within this time.
     private static let patience = Duration.seconds(120)
 
     let configuration: Configuration
 
-    /// What came of it; `nil` if it was not tried: a node runs, another user than the node's asks, or a key would be made
-    /// outside the state directory.
+    /// The result; `nil` if the start was not tried: a node runs, the user is neither root nor the node's, no temporary
+    /// directory can be created, or the start would create a key outside it.
     func finding() async -> Finding? {
         let state = configuration.state
         var status = stat()
@@ -43,7 +44,7 @@ struct StartRehearsal {
                 of: "/proc/self/exe", ["run", "--rehearse", "--config", configuration.file] + options,
                 timeout: Self.patience)
             guard !isSuccess else { return Finding(.configuration, "tocsin run", .ok, "starts, up to its sockets") }
-            // What the supervisor and the key holder say comes before.
+            // The lines of the supervisor and the key holder come before the node's own.
             let line = text.split(separator: "\n").last { $0.hasPrefix("tocsin: ") }?.dropFirst("tocsin: ".count)
             return Finding(.configuration, "tocsin run", .failed, line.map { String($0) } ?? "ends without a word")
         } catch {
@@ -56,7 +57,7 @@ struct StartRehearsal {
         return lstat(file, &status) == 0
     }
 
-    /// Acts for good as the user who owns the state directory, if root asks.
+    /// If root runs the command, takes on the identity of the state directory's owner for good.
     /// - Throws: the exit code, after printing the error.
     static func becomeOwner(of state: String) throws {
         var status = stat()

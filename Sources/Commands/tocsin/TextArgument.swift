@@ -3,7 +3,7 @@
 import Console
 import Glibc
 
-/// What editors of Windows and of Unix write for the same text.
+/// Decodes text in the same way whether an editor of Windows or of Unix has written it.
 enum FileText {
     struct Failure: Error, Equatable, CustomStringConvertible { let description: String }
 

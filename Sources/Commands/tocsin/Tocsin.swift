@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-// Linked for the settings that it defines.
+// Linked for the settings of jemalloc that it defines.
 import CAllocator
 import Console
 import Glibc
@@ -14,7 +14,7 @@ enum Main {
     static func main() async {
         ProcessStart.prepare()
         ContainerInit.runIfFirst()
-        // Swift would send � in place of what is not UTF-8. The argument itself may be secret.
+        // Swift would replace invalid UTF-8 by �. The message does not repeat the argument: it may be secret.
         for number in 1..<max(1, Int(CommandLine.argc)) {
             guard let argument = CommandLine.unsafeArgv[number], String(validatingCString: argument) == nil else {
                 continue
@@ -25,7 +25,7 @@ enum Main {
         do {
             var command = try Tocsin.parseAsRoot()
             if let command = command as? RunCommand {
-                // Before there are other threads, because it confines this one and those that it starts.
+                // Runs before other threads exist: it confines this thread and those that it starts.
                 let prepared = try command.prepare()
                 try await command.run(prepared)
             } else if var command = command as? any AsyncParsableCommand {
@@ -51,10 +51,10 @@ extension Main {
     }
 }
 
-/// What the node and its helper processes have in common from their first moment.
+/// What each `tocsin` process does before anything else.
 private enum ProcessStart {
     static func prepare() {
-        // The first file or socket would take the place of a missing descriptor, and receive what is meant for it.
+        // If a standard descriptor is closed, the next file or socket would get its number, and its output.
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
             guard open("/dev/null", O_RDWR) == descriptor else { exit(ExitCode.failure.rawValue) }
         }

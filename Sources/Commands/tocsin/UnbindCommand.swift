@@ -76,7 +76,7 @@ struct UnbindCommand: AsyncParsableCommand {
         }
     }
 
-    /// What the node has found.
+    /// The message for the number of phones whose binding the node has removed.
     static func text(for phones: Int) -> String {
         phones > 0
             ? "removed: the next signed notification that reaches the phone binds it again"

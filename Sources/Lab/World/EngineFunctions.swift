@@ -6,7 +6,7 @@ import Redis
 /// The functions of a simulated engine. They run in Lua 5.1, as in Redis ("Redis Lua API reference").
 final class EngineFunctions {
     private let lua: OpaquePointer
-    /// Executes a command that a function calls.
+    /// Executes a command that a function passes to `redis.call`.
     private let execute: ([[UInt8]]) -> RedisReply
     private var libraries: Set<String> = []
     /// Where Lua's registry holds each function.
@@ -45,7 +45,7 @@ final class EngineFunctions {
         lua_setfield(lua, -2, name)
     }
 
-    /// The object whose function Lua has called.
+    /// The object that has defined the function which Lua calls.
     private static func of(_ lua: OpaquePointer?) -> EngineFunctions {
         // The first upvalue.
         Unmanaged<EngineFunctions>.fromOpaque(lua_touserdata(lua, LUA_GLOBALSINDEX - 1)).takeUnretainedValue()
@@ -125,7 +125,8 @@ final class EngineFunctions {
         lua_setfield(lua, -2, name)
     }
 
-    /// The text of a string or a number. Redis writes a fraction with 17 digits, this with as many as tell it apart.
+    /// The text of a string or a number. Redis writes a fraction with 17 digits; this writes the fewest digits from
+    /// which the same number is read.
     private func bytes(at index: Int32) -> [UInt8] {
         if lua_type(lua, index) == LUA_TNUMBER {
             let number = lua_tonumber(lua, index)

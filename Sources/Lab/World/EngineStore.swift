@@ -2,7 +2,7 @@
 
 import Redis
 
-/// What a simulated engine holds, and the commands that functions.lua calls.
+/// The data of a simulated engine, and the commands that functions.lua calls.
 struct EngineStore {
     enum Value: Equatable {
         case text([UInt8])
@@ -12,7 +12,7 @@ struct EngineStore {
 
     struct Entry: Equatable {
         var value: Value
-        /// When it ends, in milliseconds of the engine's wall clock; `nil` for never.
+        /// When the entry expires, in milliseconds of the engine's wall clock; `nil` for never.
         var end: Int64?
     }
 
@@ -22,13 +22,13 @@ struct EngineStore {
 
     // MARK: Replication
 
-    /// The entries that have changed, without a value if they have ended.
+    /// Returns the entries that have changed since the last call; `nil` in place of those that are gone.
     mutating func takeChanges() -> [(key: [UInt8], entry: Entry?)] {
         defer { changed = [] }
         return changed.map { ($0, entries[$0]) }
     }
 
-    /// Takes over entries of a primary.
+    /// Applies changes that a primary has made.
     mutating func apply(_ changes: [(key: [UInt8], entry: Entry?)]) {
         for (key, entry) in changes { entries[key] = entry }
     }
@@ -108,7 +108,7 @@ struct EngineStore {
         changed.insert(key)
     }
 
-    /// The entry of a command's key, which ends when its time comes.
+    /// The entry of a command's key; removes it first if it has expired.
     private mutating func present(_ command: Command) -> Entry? {
         guard let entry = entries[command.key] else { return nil }
         if let end = entry.end, end <= command.now {
@@ -123,7 +123,7 @@ struct EngineStore {
         return take(entry.value) ?? .error("WRONGTYPE Operation against a key holding the wrong kind of value")
     }
 
-    /// Changes a value, and leaves its end as it is.
+    /// Changes a value, and leaves the time when it expires as it is. Removes the entry if `value` is `nil`.
     private mutating func change(_ command: Command, to value: Value?) {
         let end = present(command)?.end
         store(value.map { Entry(value: $0, end: end) }, at: command.key)
@@ -155,7 +155,7 @@ struct EngineStore {
         return command.arguments.map { fields[$0].map { .bytes($0) } ?? .null }
     }
 
-    /// In an order that does not depend on the run.
+    /// The members of a set, sorted, so that their order is the same in each run.
     private mutating func members(_ command: Command) -> [[UInt8]] {
         guard case .members(let members) = present(command)?.value else { return [] }
         return members.sorted { $0.lexicographicallyPrecedes($1) }

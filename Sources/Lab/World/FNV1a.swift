@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// FNV-1a with 64 bits (Fowler, Noll and Vo, "The FNV Non-Cryptographic Hash Algorithm"): the same for the same bytes on
-/// every machine. Not for input that an attacker chooses.
+/// FNV-1a with 64 bits (Fowler, Noll and Vo, "The FNV Non-Cryptographic Hash Algorithm"). Equal bytes have equal hashes
+/// on every machine. Not for input that an attacker chooses.
 package struct FNV1a {
     /// The hash of the bytes so far.
     package private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325

@@ -3,8 +3,8 @@
 import CWorld
 import Time
 
-/// The clocks of a simulation. From the first one on, the clocks of the whole process show its times; the process must
-/// have one thread only.
+/// The clocks of a simulation. Once this object exists, the clocks of the whole process show its times; the process
+/// must have one thread only.
 package final class SimulatedClocks {
     /// The monotonic clock.
     package var monotonic: MonotonicTime { didSet { show() } }

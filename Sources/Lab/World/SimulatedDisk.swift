@@ -5,11 +5,12 @@ import EventLoop
 import Store
 import Time
 
-/// A disk in memory, under SQLite: it forgets what was not flushed when the power fails, and can be full or out of order.
+/// A disk in memory, under SQLite. A power failure may lose what was not flushed, and the disk can be full or broken,
+/// or hang.
 package final class SimulatedDisk: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
-    /// A write that was not flushed yet.
+    /// A write or a truncation that was not flushed yet.
     fileprivate struct Write {
         let offset: Int
         /// The bytes; `nil` if the file was truncated to `offset`.
@@ -49,7 +50,7 @@ package final class SimulatedDisk: @unchecked Sendable {
         fileprivate let process: SimulatedProcess
         /// The level of SQLite's lock on the database.
         var lock = SQLITE_LOCK_NONE
-        /// The slots of the WAL index that are locked.
+        /// The slots of the WAL index that this handle has locked, a bit for each.
         var shared: UInt32 = 0
         var exclusive: UInt32 = 0
 
@@ -112,11 +113,11 @@ package final class SimulatedDisk: @unchecked Sendable {
 
     /// The size of the disk in bytes.
     package var size = 1 << 30
-    /// Whether each write and flush fails.
+    /// Whether each write, truncation and flush fails.
     package var isBroken = false
     /// How long a background thread takes for its work on the disk.
     package var workTime: ClosedRange<Duration> = .microseconds(200)...(.milliseconds(3))
-    /// Until when all work on the disk waits.
+    /// Until when the background threads' work on the disk waits; `nil` for no wait.
     package var hangsUntil: MonotonicTime?
     /// The bytes of all files.
     package fileprivate(set) var used = 0
@@ -126,23 +127,23 @@ package final class SimulatedDisk: @unchecked Sendable {
     private var files: [String: File] = [:]
     private var random: SimulatedRandomNumbers
 
-    /// Makes the disk of all SQLite databases of this process that are opened from now on.
+    /// Makes a disk for the SQLite databases of this process that are opened from now on beneath a path.
     /// - Parameters:
-    ///   - name: decides what is random.
-    ///   - beginning: of the paths of its databases.
+    ///   - name: seeds the disk's random numbers.
+    ///   - beginning: what the paths of the disk's databases begin with; empty for all databases.
     package init(in simulation: Simulation, name: String = "disk", under beginning: String = "") {
         self.simulation = simulation
         random = simulation.random(name)
         SimulatedVFS.register(for: self, under: beginning)
     }
 
-    /// Whether the disk works and has room.
+    /// Whether the disk works and has more than 64 MiB of free space.
     package var isInOrder: Bool { !isBroken && free > 64 << 20 }
 
     /// The bytes that are free.
     package var free: Int { max(0, size - used) }
 
-    /// All that a process had queued for the database at `path` before this time has been committed.
+    /// A time for which all that a process had queued before it for the database at `path` has been committed.
     package func certainFlush(of path: String) -> MonotonicTime {
         flushes["\(path)-wal"]?.certain ?? MonotonicTime(nanoseconds: 0)
     }
@@ -158,7 +159,7 @@ package final class SimulatedDisk: @unchecked Sendable {
         file.unflushed.append(write)
     }
 
-    /// What the end of the processes leaves: all that they have written.
+    /// Forgets the open files of processes that have ended. All that they have written stays.
     package func processesEnded() {
         for file in files.values {
             // Never freed: the ended processes may still have pointers.
@@ -167,7 +168,8 @@ package final class SimulatedDisk: @unchecked Sendable {
         }
     }
 
-    /// What a power failure leaves: what was flushed, and any part of the rest. A write may be torn at a sector.
+    /// Simulates a power failure: keeps what was flushed, and a random part of the rest. A write may be torn at a
+    /// sector of 512 bytes.
     package func powerFailed() {
         processesEnded()
         for path in files.keys.sorted() {
@@ -206,17 +208,18 @@ package final class SimulatedDisk: @unchecked Sendable {
     }
 }
 
-/// The flushes of one file, as far as they tell what has been committed.
+/// The recent flushes of one file, from which follows what has been committed.
 private struct Flushes {
-    /// All that was queued before has been committed: at least two transactions were since, of which the first may have
-    /// begun before.
+    /// All that was queued before this time has been committed: at least two transactions have been since, of which the
+    /// first may have begun earlier.
     private(set) var certain = MonotonicTime(nanoseconds: 0)
     private var recent: [MonotonicTime] = []
     private var failure: MonotonicTime?
 
-    /// A commit flushes the write-ahead log, and once more if a checkpoint follows.
+    /// A commit flushes the write-ahead log once, or twice if a checkpoint follows.
     private static let flushesOfTwoCommits = 4
-    /// The time within which a process repeats a transaction that has failed; others may succeed before.
+    /// The time within which a process repeats a transaction that has failed. Until then, flushes of other transactions
+    /// prove nothing.
     private static let maximumRepeat = Duration.seconds(5)
 
     mutating func succeeded(at now: MonotonicTime) {

@@ -4,17 +4,17 @@ import EventLoop
 import Redis
 import Time
 
-/// One server of a simulated engine: speaks RESP, and runs the functions that nodes load.
+/// One server of a simulated engine. It speaks RESP 2, and runs the functions that nodes load.
 package final class SimulatedEngine: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
-    /// Where it listens.
+    /// Where the server listens.
     package let endpoint: Endpoint
-    /// How long it takes for each command.
+    /// How long the server waits before it executes a command that has arrived.
     package var delay = Duration.zero
-    /// Whether it believes to be the primary.
+    /// Whether the server acts as the primary; a former primary may do so until it is demoted.
     package internal(set) var isPrimary: Bool
-    /// Whether it runs.
+    /// Whether the server runs.
     package var isRunning: Bool { process.map { !$0.isKilled } ?? false }
 
     /// Receives what a command has changed.
@@ -32,7 +32,7 @@ package final class SimulatedEngine: @unchecked Sendable {
         (self.simulation, self.endpoint, self.machine, self.isPrimary) = (simulation, endpoint, machine, isPrimary)
     }
 
-    /// Starts it with what it holds. Functions are part of that.
+    /// Starts the server with the data and the functions that it had when it ended.
     func start() throws {
         let process = simulation.process("engine at \(endpoint)", on: machine)
         self.process = process
@@ -50,23 +50,23 @@ package final class SimulatedEngine: @unchecked Sendable {
         }
     }
 
-    /// Ends it at once; what it holds is on its disk.
+    /// Ends the server at once. Its data and functions stay, as on a disk.
     func kill() {
         guard let process else { return }
         simulation.kill(process)
         (self.process, listener, clients) = (nil, nil, [:])
     }
 
-    /// Forgets everything.
+    /// Forgets the data and the functions.
     func lose() {
         store = EngineStore()
         functions = nil
     }
 
-    /// Its wall clock in microseconds.
+    /// The server's wall clock in microseconds.
     private var now: Int64 { UnixTime.milliseconds * 1000 }
 
-    /// Calls `body` when it has executed what came before.
+    /// Calls `body` after ``delay``. Commands keep their order only while the delay does not get shorter.
     private func inTurn(_ body: @escaping () -> Void) {
         guard delay > .zero, let process else { return body() }
         simulation.schedule(after: delay, in: process, body)

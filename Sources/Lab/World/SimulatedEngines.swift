@@ -4,9 +4,10 @@ import EventLoop
 import Redis
 import Time
 
-/// A simulated engine with a replica, and three Sentinels that promote it when the primary is silent.
+/// A simulated engine of a primary and a replica, with three Sentinels that promote the replica when the primary does
+/// not respond.
 ///
-/// The primary answers before the replica has its changes, as Redis does: a failover forgets what is under way.
+/// The primary answers before the replica has its changes, as Redis does: a failover loses the changes in flight.
 package final class SimulatedEngines: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
@@ -21,7 +22,7 @@ package final class SimulatedEngines: @unchecked Sendable {
 
     package let simulation: Simulation
     private let name: String
-    /// The server that is the primary for most Sentinels.
+    /// The index of the server that the Sentinels have elected. Each of them names it somewhat later.
     private var primary = 0
     /// The epoch and the primary that each Sentinel names.
     private var named: [(epoch: Int, server: Int)] = [(0, 0), (0, 0), (0, 0)]
@@ -30,10 +31,11 @@ package final class SimulatedEngines: @unchecked Sendable {
     private var random: SimulatedRandomNumbers
     /// When the last change arrives at the replica: later ones arrive later.
     private var lastArrival: MonotonicTime
-    /// Since when the Sentinels do not see the primary; `nil` while they do.
+    /// Since when most Sentinels cannot reach the primary; `nil` while they can.
     private var silentSince: MonotonicTime?
 
-    /// `down-after-milliseconds` and the time of a vote (Docs/cluster.md).
+    /// How long the Sentinels wait before they promote: `down-after-milliseconds` of 5 s (Docs/cluster.md), and a
+    /// second for their vote.
     private static let patience = Duration.seconds(6)
     private static let lag = Duration.milliseconds(1)...(.milliseconds(40))
     private static let (host, port): (String, UInt16) = ("127.0.0.1", 6379)
@@ -78,7 +80,7 @@ package final class SimulatedEngines: @unchecked Sendable {
 
     // MARK: Faults
 
-    /// Ends the primary at once, and starts the server again after `pause`.
+    /// Ends the primary at once, and starts that server again after `pause`.
     package func killPrimary(for pause: Duration) {
         let index = primary
         guard servers[index].isRunning else { return }
@@ -90,7 +92,7 @@ package final class SimulatedEngines: @unchecked Sendable {
         }
     }
 
-    /// Empties both servers, as FLUSHALL or a lost disk does.
+    /// Kills both servers and restarts those that ran, without data and functions, as after a lost disk.
     package func loseState() {
         for server in servers {
             let wasRunning = server.isRunning
@@ -115,7 +117,7 @@ package final class SimulatedEngines: @unchecked Sendable {
         }
     }
 
-    /// Whether the replica has received all changes so far.
+    /// Whether the replica has received all changes that were sent to it.
     private var isComplete = true
 
     private func copy() {
@@ -130,7 +132,7 @@ package final class SimulatedEngines: @unchecked Sendable {
 
     // MARK: Sentinels
 
-    /// Twice a second: two Sentinels of three decide.
+    /// Checks twice a second whether two of the three Sentinels agree on a promotion or a demotion.
     private func watch() {
         simulation.schedule(after: .milliseconds(500), in: simulation.background) { [self] in
             func observers(of server: Int) -> Int {
@@ -139,7 +141,7 @@ package final class SimulatedEngines: @unchecked Sendable {
             if observers(of: primary) >= 2 {
                 silentSince = nil
                 if !servers[1 - primary].isRunning { isComplete = false }
-                // The primary of before learns that it is one no longer, once a Sentinel reaches it.
+                // A former primary is demoted once two Sentinels reach it.
                 if servers[1 - primary].isPrimary, observers(of: 1 - primary) >= 2 { demote(1 - primary) }
             } else {
                 silentSince = silentSince ?? simulation.now
@@ -167,7 +169,7 @@ package final class SimulatedEngines: @unchecked Sendable {
         }
     }
 
-    /// The server becomes the replica, and forgets what it took meanwhile.
+    /// Makes a server the replica. It loses the changes that it has made since the other one was promoted.
     private func demote(_ index: Int) {
         servers[index].isPrimary = false
         if servers[primary].isRunning { copy() }

@@ -13,7 +13,7 @@ package final class SimulatedNetwork {
         package var latency: ClosedRange<Duration>
         /// How many of 1,000 writes arrive in two pieces.
         package var splitPerMille: Int
-        /// Whether nothing arrives, and nothing says so.
+        /// Whether all bytes are lost without an error.
         package var dropsEverything = false
 
         package init(latency: ClosedRange<Duration>, splitPerMille: Int = 50) {
@@ -38,10 +38,10 @@ package final class SimulatedNetwork {
     package var defaultConditions = Conditions(latency: .microseconds(50)...(.microseconds(200)))
     /// The conditions by the listener's endpoint.
     package var conditions: [Endpoint: Conditions] = [:]
-    /// Endpoints that stand for others, as a proxy of the network does: the first bytes that the listener gets are the
-    /// proxy's.
+    /// Endpoints whose connections go to another one, as through an onion service: the first bytes that the listener
+    /// receives are then the proxy's, such as tor's PROXY line.
     package var forwards: [Endpoint: (target: Endpoint, firstBytes: (SimulatedConnection) -> [UInt8])] = [:]
-    /// The pairs of machines of which the first's bytes do not reach the second.
+    /// Pairs of machines: the bytes of the first one do not reach the second one.
     private var cuts: Set<[String]> = []
     /// Sees all events of all connections.
     package var observe: ((SimulatedConnection, Event) -> Void)?
@@ -54,7 +54,8 @@ package final class SimulatedNetwork {
     private var listeners: [Endpoint: SimulatedListener] = [:]
     private var lastNumber = 0
 
-    /// How long a peer that does not answer is tried before its connection ends, as Linux does (tcp_retries2).
+    /// How long bytes are retransmitted to a peer that does not answer before the connection ends (Linux,
+    /// tcp_retries2).
     static let retransmissionLimit = Duration.seconds(924)
 
     init(_ simulation: Simulation, random: SimulatedRandomNumbers) {
@@ -64,8 +65,8 @@ package final class SimulatedNetwork {
 
     // MARK: Cuts
 
-    /// Lets nothing through from one machine to another, until ``heal(from:to:)``. Connections live on: what is lost is sent
-    /// again, as TCP does.
+    /// Lets nothing through from one machine to another, until ``heal(from:to:)``. Connections survive: what was lost
+    /// is retransmitted, as TCP does.
     package func cut(from machine: String, to other: String) { cuts.insert([machine, other]) }
 
     /// Ends a cut.
@@ -161,9 +162,9 @@ package final class SimulatedConnection {
     package let number: Int
     /// The listener's endpoint.
     package let endpoint: Endpoint
-    /// Whether nothing arrives any more, including the bytes under way.
+    /// Whether nothing arrives any more, including the bytes in flight.
     var isSilent = false
-    /// Until when bytes that are sent during the stall are held.
+    /// Until when bytes that are sent now are held; `nil` for no stall.
     package var stalledUntil: MonotonicTime?
     private weak var dialingSide: SimulatedSocket?
     weak var listenerSide: SimulatedSocket?
@@ -174,12 +175,12 @@ package final class SimulatedConnection {
         dialingSide = socket
     }
 
-    /// The process that listens, while it has not closed its side.
+    /// The process of the listener's side; `nil` once that side is closed.
     package var listeningProcess: SimulatedProcess? { listenerSide?.isClosed == false ? listenerSide?.process : nil }
 
     var sides: [SimulatedSocket] { [dialingSide, listenerSide].compactMap(\.self) }
 
-    /// Ends the connection at both sides, which lose what is under way.
+    /// Ends the connection at both sides with an error. They lose the bytes in flight.
     package func reset() { for side in sides { side.fail("Connection reset by peer") } }
 }
 

@@ -3,9 +3,9 @@
 import EventLoop
 import Time
 
-/// One side of a connection of a simulated network, in the place of a socket of the kernel.
+/// One side of a connection of a simulated network, in place of a socket of the kernel.
 final class SimulatedSocket: StreamSocket {
-    /// The stream that uses the socket; it lives longer, or closes the socket.
+    /// The stream that uses the socket; it outlives the socket, or closes it.
     unowned(unsafe) var stream: ByteStream?
     private let loop: EventLoop
     let process: SimulatedProcess
@@ -23,13 +23,13 @@ final class SimulatedSocket: StreamSocket {
     private var unread = 0
     /// When the last sent bytes arrive: later ones arrive later.
     private var lastArrival: MonotonicTime?
-    /// What a cut of the network holds up, in order.
+    /// What a cut of the network has held up, in the order in which it was sent.
     private var held: [(SimulatedSocket) -> Void] = []
     private var isReportScheduled = false
     /// Whether the connection is established; the listener's side is from the start.
     var isConnected = false
 
-    /// Whether the stream wants to hear of bytes, or of room for bytes.
+    /// Whether to call the stream when there are bytes to read, or room for bytes to write.
     var wantsRead = false { didSet { if wantsRead, !oldValue { report() } } }
     var wantsWrite = false { didSet { if wantsWrite { report() } } }
 
@@ -65,7 +65,7 @@ final class SimulatedSocket: StreamSocket {
         guard let connection else { return }
         let simulation = network.simulation
         guard let time = network.travelTime(on: connection) else {
-            // What follows would arrive with a gap before it.
+            // Later bytes must not arrive either: there would be a gap before them.
             connection.isSilent = true
             return timeOut()
         }
@@ -86,14 +86,14 @@ final class SimulatedSocket: StreamSocket {
 
     private func arrive(at peer: SimulatedSocket, after time: Duration, _ body: @escaping (SimulatedSocket) -> Void) {
         guard peer.process.isKilled else { return network.simulation.run(as: peer.process) { body(peer) } }
-        // A process that was killed has closed its sockets; a machine without power is silent.
+        // A process that was killed has closed its sockets; a machine without power does not respond.
         if peer.process.hasPower { reset(after: time) } else { timeOut() }
     }
 
-    /// How long TCP waits before it sends again what was lost; each time twice as long.
+    /// How long TCP waits before it first retransmits what was lost; then it doubles the wait each time.
     private static let firstRetransmission = Duration.milliseconds(200)
 
-    /// Sends again what a cut has held up.
+    /// Retransmits what a cut has held up, until the cut ends.
     private func sendAgain(after pause: Duration, _ time: Duration) {
         let simulation = network.simulation
         simulation.schedule(after: pause, in: simulation.background) { [self] in
@@ -108,28 +108,28 @@ final class SimulatedSocket: StreamSocket {
         }
     }
 
-    /// Nothing answers: the system tries for a while, and then ends the connection.
+    /// Ends the connection after the time for which the system retransmits to a peer that does not answer.
     private func timeOut() {
         network.simulation.schedule(after: SimulatedNetwork.retransmissionLimit, in: process) { [weak self] in
             self?.fail("Connection timed out")
         }
     }
 
-    /// The peer is gone: what was sent to it comes back as a reset.
+    /// Ends the connection with a reset, because the peer is gone.
     private func reset(after time: Duration) {
         guard !isClosed else { return }
         network.simulation.schedule(after: time, in: process) { [weak self] in self?.fail("Connection reset by peer") }
     }
 
-    /// Not: the lengths of its records vary, and would make every run different.
+    /// `false`: the lengths of TLS records vary, and would make every run different.
     var carriesTLS: Bool { false }
 
     func connectFailure() -> StreamError? { failure.map { .system($0) } }
 
-    /// TLS alone has something to report.
+    /// Does nothing, because only TLS calls it.
     func reportReadable() {}
 
-    /// What is under way arrives all the same.
+    /// Does nothing: bytes in flight arrive all the same.
     func discardOutput() {}
 
     func receive(into buffer: UnsafeMutableRawBufferPointer, atMost limit: Int) -> SocketInput {
@@ -209,14 +209,14 @@ final class SimulatedSocket: StreamSocket {
     private var isReadable: Bool { failure != nil || inputEnded || !input.isEmpty }
     private var isWritable: Bool { failure != nil || (isConnected && unread < Self.window) }
 
-    /// Has the stream's handlers called in the next turn of its loop, if it waits for something that is ready.
+    /// Calls the stream in the next turn of its loop if it waits for something that is ready.
     private func report() {
         guard !isReportScheduled, !isClosed, (wantsRead && isReadable) || (wantsWrite && isWritable) else { return }
         isReportScheduled = true
         loop.inNextTurn { [self] in callStream() }
     }
 
-    /// Calls the stream's handlers for what is ready. If something is still ready then, the next turn calls them again.
+    /// Calls the stream for what is ready. If something is still ready then, the next turn calls it again.
     private func callStream() {
         isReportScheduled = false
         if wantsWrite, isWritable, !isClosed { stream?.writable() }

@@ -5,22 +5,22 @@ import HeapModule
 import StandIns
 import Time
 
-/// Virtual time, event loops without threads, and a network without sockets: everything that runs on the loops of a
-/// simulation runs in one thread, in an order that only its seed determines. A quiet hour takes no time.
+/// Virtual time, event loops without threads, and a network without sockets. Everything on the loops of a simulation
+/// runs in one thread, in an order that only its seed determines. An hour without events takes no real time.
 ///
-/// A process has one simulation, which takes the place of the process's clocks and random bytes.
+/// A process of the operating system has one simulation, which replaces its clocks and random bytes.
 package final class Simulation: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
-    /// The clocks, which all processes share.
+    /// The clocks, which all simulated processes share.
     package let clocks: SimulatedClocks
     /// The network between the processes.
     package private(set) var network: SimulatedNetwork!
-    /// The process of the simulation itself, which nothing kills.
+    /// A process for events that belong to no machine; nothing kills it.
     package let background: SimulatedProcess
     /// The process whose code runs, or ran last.
     package private(set) var current: SimulatedProcess { didSet { clocks.skew = current.clockSkew } }
-    /// The number of turns of all loops so far.
+    /// The number of turns of loops and of events that have run.
     package private(set) var steps: UInt64 = 0
     /// Called after each turn of a loop and each event, with the simulation between two steps.
     package var afterStep: (() -> Void)?
@@ -68,8 +68,9 @@ package final class Simulation: @unchecked Sendable {
     /// The virtual time.
     package var now: MonotonicTime { clocks.monotonic }
 
-    /// A new process. Its random numbers depend on its name only, so that other processes can be left out.
-    /// - Parameter machine: where it runs, for cuts of the network.
+    /// A new process. Its random numbers depend on the seed and its name only, so that leaving out other processes does
+    /// not change them.
+    /// - Parameter machine: where the process runs, for cuts of the network.
     package func process(_ name: String, on machine: String = "") -> SimulatedProcess {
         let process = SimulatedProcess(on: machine, random: SimulatedRandomNumbers(seed: seed, name: name))
         process.simulation = self
@@ -84,7 +85,7 @@ package final class Simulation: @unchecked Sendable {
         EventLoop(in: process, name: name)
     }
 
-    /// Runs `body` as code of this process, which must not have been killed.
+    /// Runs `body` as code of `process`, which must not have been killed.
     package func run<Result>(as process: SimulatedProcess, _ body: () throws -> Result) rethrows -> Result {
         let before = current
         current = process
@@ -92,14 +93,14 @@ package final class Simulation: @unchecked Sendable {
         return try body()
     }
 
-    /// Calls `body` after `delay` as code of this process, unless the process is killed before.
+    /// Calls `body` after `delay` as code of a process, the current one if `nil`, unless it is killed before.
     package func schedule(
         after delay: Duration, in process: SimulatedProcess? = nil, _ body: @escaping () -> Void
     ) {
         schedule(at: now + delay, in: process, body)
     }
 
-    /// Calls `body` at `time` as code of this process, unless the process is killed before.
+    /// Calls `body` at `time` as code of a process, the current one if `nil`, unless it is killed before.
     package func schedule(at time: MonotonicTime, in process: SimulatedProcess? = nil, _ body: @escaping () -> Void) {
         lastSerial += 1
         events.insert(Event(time: time, serial: lastSerial, process: process ?? current, body: body))
@@ -108,7 +109,7 @@ package final class Simulation: @unchecked Sendable {
     /// Queues a loop for its next turn.
     func enqueue(_ loop: EventLoop, of process: SimulatedProcess) { busy.append((loop, process)) }
 
-    /// Ends a process at once, as SIGKILL does: nothing of it runs again, and its peers see its connections end.
+    /// Ends a process at once, as SIGKILL does: no code of it runs again, and its peers see its connections end.
     package func kill(_ process: SimulatedProcess) {
         process.isKilled = true
         network.closeAll(of: process)
@@ -120,7 +121,7 @@ package final class Simulation: @unchecked Sendable {
         process.hasPower = false
     }
 
-    /// Runs for this time, or until a process calls ``pause()``.
+    /// Runs for this virtual time, or until ``pause()`` is called.
     package func run(for duration: Duration) {
         let end = now + duration
         isPaused = false
@@ -169,18 +170,20 @@ package final class Simulation: @unchecked Sendable {
 package final class SimulatedProcess: LoopWorld, @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
-    /// The simulation, which sets it and lives longer.
+    /// The simulation. It sets this property, and outlives the process.
     unowned var simulation: Simulation!
 
     /// The machine on which it runs.
     package let machine: String
-    /// Until when nothing of it runs, as after SIGSTOP or in a paused virtual machine.
+    /// Until when no code of the process runs, as after SIGSTOP or in a paused virtual machine.
     package var stoppedUntil: MonotonicTime?
     /// Whether the process was killed.
     package fileprivate(set) var isKilled = false
-    /// Whether its machine has power. Without, it does not even refuse connections. Set it when the machine is on again.
+    /// Whether the process's machine has power; without power it does not even refuse connections. Set it to `true`
+    /// when the machine is on again.
     package var hasPower = true
-    /// By how many milliseconds the wall clock of its machine is ahead. It takes effect the next time that its code runs.
+    /// By how many milliseconds the wall clock of the process's machine is ahead. Takes effect when code of the process
+    /// runs next.
     package var clockSkew: Int64 = 0
     /// The process's source of randomness.
     var random: SimulatedRandomNumbers

@@ -3,10 +3,10 @@
 import CWorld
 import EventLoop
 
-/// The jobs of Swift's concurrency that name no event loop. In a simulation they run on a loop, too, not on the threads of
-/// the system.
+/// The jobs of Swift's concurrency that name no executor. In a simulation they run on an event loop, not on the threads
+/// of the system.
 enum StrayJobs {
-    /// Unsafe, because a simulation has one thread.
+    /// The loop that runs the jobs. Unsafe, because a simulation has one thread.
     nonisolated(unsafe) private static var loop: EventLoop?
 
     /// Runs all jobs without an executor on `loop`, for as long as the process lives.

@@ -41,7 +41,7 @@ struct AdminGate: Sendable {
             }
         }
 
-        /// The problem and its remedy.
+        /// The problem and its remedy, for the body of the response.
         var text: String {
             switch self {
             case .host:
@@ -64,10 +64,10 @@ struct AdminGate: Sendable {
     enum Access: Sendable {
         /// Those at a unix socket. The Host field is not checked: a web page cannot reach a unix socket.
         case socket
-        /// Those that name this machine as their host.
+        /// Those whose Host field names this machine.
         case thisMachine
-        /// Those that have the token, whatever they name as their host: a browser does not give it to another one. A health
-        /// check needs none.
+        /// Those that have the token. The Host field is not checked: a browser does not send the token to another
+        /// origin. `/healthz` needs no token.
         case holders(of: AdminToken)
     }
 
@@ -100,7 +100,7 @@ struct AdminGate: Sendable {
         return endpoint.isLocal
     }
 
-    /// Whether the request comes from the dashboard itself or from no page at all.
+    /// Whether the dashboard itself or no page at all made the request.
     private func isOwn(_ request: HTTPRequest, host: String?) -> Bool {
         // A field may occur more than once; every occurrence must be valid.
         request.headers.allSatisfy { name, value in

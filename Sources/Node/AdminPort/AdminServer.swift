@@ -7,7 +7,7 @@ import Prometheus
 
 /// The HTTP server of the admin port: dashboard, event stream, metrics and health. Runs on the node's loop.
 package final class AdminServer: HTTPConnection.Delegate {
-    /// The provider of the node's state. Called on the loop.
+    /// What gives the server the node's state, on the loop.
     package protocol Source: AnyObject {
         /// The current state of the node.
         func snapshot() -> NodeSnapshot
@@ -17,10 +17,10 @@ package final class AdminServer: HTTPConnection.Delegate {
         var isAlive: Bool { get }
     }
 
-    /// Maximum connections. A further one replaces an idle connection, or else the oldest one that has not had an answer; if
-    /// there is none, the new connection is closed.
+    /// Maximum number of connections. A further one replaces the oldest idle connection, or else the oldest that is not
+    /// ``trusted``; if there is none, the new connection is closed.
     static let maximumConnections = 32
-    /// Maximum event streams. A request for a further one gets 503.
+    /// Maximum number of event streams. A request for a further one gets 503.
     static let maximumStreams = 8
     /// The time between two events.
     static let interval = Duration.seconds(1)
@@ -29,11 +29,11 @@ package final class AdminServer: HTTPConnection.Delegate {
     private unowned let source: any Source
     private var token: AdminToken?
     private var listener: Listener?
-    /// The address on which the server listens.
+    /// The address on which the server listens, with the actual port.
     package private(set) var endpoint: Endpoint
     /// All connections, oldest first.
     private var connections: [HTTPConnection] = []
-    /// The connections whose requests the gate has admitted, other than for their health.
+    /// The connections of which the gate has admitted a request other than `/healthz`.
     private var trusted: Set<ObjectIdentifier> = []
     /// The connections that receive events.
     private var streams: [HTTPConnection] = []
@@ -63,7 +63,7 @@ package final class AdminServer: HTTPConnection.Delegate {
         return if case .unix = endpoint { AdminGate(access: .socket) } else { AdminGate(access: .thisMachine) }
     }
 
-    /// Asks for this token from now on; if it is another one, also from those who are connected.
+    /// Requires this token from now on. If it is another one, closes all connections.
     package func use(_ token: AdminToken?) {
         guard token != self.token else { return }
         self.token = token
@@ -83,7 +83,7 @@ package final class AdminServer: HTTPConnection.Delegate {
 
     private func accept(_ stream: ByteStream) {
         if connections.count >= Self.maximumConnections {
-            // Where other machines connect, nobody can keep out those who have the token.
+            // Strangers who hold connections open must not keep out the clients that have the token.
             let stranger = connections.first { !trusted.contains(ObjectIdentifier($0)) }
             guard let least = connections.first(where: \.isIdle) ?? stranger else { return stream.close() }
             least.close()
@@ -115,7 +115,7 @@ package final class AdminServer: HTTPConnection.Delegate {
     package func handle(_ request: HTTPRequest, on connection: HTTPConnection) {
         do throws(AdminGate.Refusal) {
             let route = try gate.route(of: request)
-            // Anybody may ask whether the node is alive.
+            // Strangers may request `/healthz` too.
             if route != .health { trusted.insert(ObjectIdentifier(connection)) }
             guard route != .events else { return stream(to: connection) }
             connection.respond(answer(route))

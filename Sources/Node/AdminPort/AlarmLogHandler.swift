@@ -14,7 +14,7 @@ package final class AlarmLog: Sendable {
     /// The alarms, latest first.
     package var alarms: [NodeSnapshot.Alarm] { recent.withLock(\.alarms) }
 
-    /// Forgets the advice about settings: they are read again.
+    /// Forgets the advice about settings, which a reload gives again.
     package func forgetAdvice() { recent.withLock { $0.forgetAdvice() } }
 
     /// Records an alarm that another process has logged.
@@ -26,9 +26,10 @@ package final class AlarmLog: Sendable {
 /// A log handler that forwards every message to another handler and records messages from level `warning` up in an
 /// ``AlarmLog``, even if the level of the other handler is higher.
 package struct AlarmLogHandler: LogHandler {
-    /// The metadata key of a phone's pseudonym. Alarms omit it: they identify no phone and are counted across phones.
+    /// The metadata key of a phone's pseudonym. Alarms omit it: they identify no phone, and the same alarm about
+    /// several phones counts as one.
     private static let phone = "phone"
-    /// The metadata of advice about settings.
+    /// The metadata that marks a message as advice about settings.
     package static let setUp: Logger.Metadata = ["about": "set-up"]
 
     private var wrapped: any LogHandler

@@ -13,11 +13,12 @@ package struct BucketRing: Sendable {
         slots = Array(repeating: NodeSnapshot.Bucket(start: .min), count: count)
     }
 
-    /// Adds the counts of a bucket, whatever its start, to that of a moment.
+    /// Adds the counts of a bucket, whatever its start, to the bucket of the time `now`.
     /// - Parameter now: Unix time in seconds.
     package mutating func add(_ counts: NodeSnapshot.Bucket, at now: Int64) {
         let (start, index) = place(of: now)
-        // The slot holds an expired interval, or a future one that was counted while the clock was wrong.
+        // If the starts differ, the slot holds an expired interval, or a future one that was counted while the clock
+        // was wrong.
         if slots[index].start != start { slots[index] = NodeSnapshot.Bucket(start: start) }
         slots[index].delivered += counts.delivered
         slots[index].rejected += counts.rejected
@@ -43,14 +44,14 @@ package struct BucketRing: Sendable {
 
     // MARK: On disk
 
-    /// The buckets of the last intervals that are not empty, each as its start and its four counts.
+    /// The buckets that are not empty, each as its start and the counts of delivered, rejected, retry and gone.
     package func rows(at now: Int64) -> [[Int64]] {
         buckets(at: now).filter { $0.delivered + $0.rejected + $0.retry + $0.gone > 0 }.map { bucket in
             [bucket.start, Int64(bucket.delivered), Int64(bucket.rejected), Int64(bucket.retry), Int64(bucket.gone)]
         }
     }
 
-    /// Adds the rows that can be buckets; others are ignored.
+    /// Adds what ``rows(at:)`` has returned; ignores rows of another form.
     package mutating func restore(_ rows: [[Int64]]) {
         for row in rows.prefix(slots.count) where row.count == 5 && row.allSatisfy((0...Self.maximumValue).contains) {
             let counts = row.map(Int.init)
@@ -61,7 +62,7 @@ package struct BucketRing: Sendable {
         }
     }
 
-    /// No count of an interval, and no time, is larger.
+    /// The largest count or start that ``restore(_:)`` accepts.
     private static let maximumValue: Int64 = 1 << 40
 }
 

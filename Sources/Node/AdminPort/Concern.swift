@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Something that the operator should know, or mend.
+/// A problem that the operator should know of or fix.
 package struct Concern: Sendable, Equatable {
     /// The section of Docs/operations.md that says what to do.
     package enum Section: String, CaseIterable, Sendable {
@@ -19,11 +19,11 @@ package struct Concern: Sendable, Equatable {
         case restartPending = "TocsinRestartPending"
     }
 
-    /// What is wrong, as the end of a sentence; the same for as long as it is wrong.
+    /// What is wrong, as the end of a sentence. It does not change while the problem lasts.
     package let title: String
-    /// The same with all that is known: since when, and what comes next.
+    /// The title with everything known about it, such as since when, and what comes next.
     package let text: String
-    /// `nil` if there is nothing to do.
+    /// Where to read what to do; `nil` if there is nothing to do.
     package let section: Section?
 
     /// - Parameter text: a sentence that says what the title says, and more.

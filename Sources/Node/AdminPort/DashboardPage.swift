@@ -42,7 +42,7 @@ struct DashboardPage {
         return Array(page.text.utf8)
     }
 
-    /// The part that changes as a server-sent event, the format that `EventSource` reads: a field for each line.
+    /// ``main`` as a server-sent event, the format that `EventSource` reads: a `data` field for each line.
     var event: [UInt8] {
         let lines = main.text.split(separator: "\n", omittingEmptySubsequences: false).map { "data: \($0)\n" }
         return Array("event: main\n\(lines.joined())\n".utf8)
@@ -229,7 +229,8 @@ struct DashboardPage {
         return Self.card("attack", "Proof of work", "<p>\(state)</p>\(table)", "half")
     }
 
-    /// The length of the bar: logarithmic, from 2^12 hashes, which take a negligible time, to 2^26, about half a minute.
+    /// The fraction of the bar for an effort in expected hashes: logarithmic, from 2^12, which take a negligible time,
+    /// to 2^26, which take about half a minute.
     private static func height(_ effort: UInt32) -> Double {
         let bits = UInt32.bitWidth - effort.leadingZeroBitCount
         return effort == 0 ? 0 : Double(min(max(bits - 12, 1), 14)) / 14
@@ -270,7 +271,7 @@ struct DashboardPage {
                 let seconds = expires - snapshot.now
                 let grade = seconds <= 0 ? "bad" : seconds < Health.expiryNotice ? "warning" : "good"
                 end = Self.sign(grade, Format.expiry(expires, at: snapshot.now))
-                // Apple's certificates are valid for 13 months.
+                // A full bar is 13 months, for which Apple's certificates are valid.
                 left = Self.meter(Double(seconds) / (395 * 86_400), grade == "good" ? "delivered" : "rejected")
             }
             return ["\(credential.app)", "\(credential.kind)<br><code>\(credential.file)</code>", end, left]
@@ -326,7 +327,7 @@ struct DashboardPage {
         return Self.card("cluster", "Cluster", "<p>\(state)</p>\(table)", "half")
     }
 
-    /// What the node could do better with other settings; empty if there is nothing.
+    /// The advice about settings; empty if there is none.
     private var setUp: HTML {
         let advice = snapshot.alarms.filter(\.isSetUp)
         guard !advice.isEmpty else { return "" }
@@ -378,11 +379,11 @@ struct DashboardPage {
 
     /// A column of a table, with its header.
     private enum Column {
-        /// Names the row.
+        /// Contains the names of the rows.
         case head(String)
         case text(String)
         case figure(String)
-        /// Only illustrates its neighbour; hidden on small screens.
+        /// Only illustrates the column next to it; hidden on small screens.
         case picture(String)
 
         var header: HTML {

@@ -13,11 +13,11 @@ package struct Health: Equatable {
     static let expiryNotice: Int64 = 14 * 86_400
 
     package let grade: Grade
-    /// One sentence with the cause; the same for as long as the cause is.
+    /// One sentence with the cause. It does not change while the cause lasts.
     package let summary: String
     /// The problems, most severe first.
     let concerns: [Concern]
-    /// What is no problem, but should be known.
+    /// What the operator should know although it is no problem.
     private let notes: [String]
 
     package init(_ snapshot: NodeSnapshot) {
@@ -45,7 +45,7 @@ package struct Health: Equatable {
         }
     }
 
-    /// What the log tells of it. Says nothing of when a notification was sent.
+    /// The text for the log. It does not reveal when the first notification was sent.
     package var notice: String {
         switch grade {
         case .good, .untried: "the node is ready"
@@ -68,14 +68,14 @@ package struct Health: Equatable {
         }.map { "the \($0.kind) \(Format.expiry($0.expires ?? 0, at: snapshot.now))" }
     }
 
-    /// The title of the first concern, and how many there are besides.
+    /// The title of the first concern, and how many others there are.
     private static func titles(_ concerns: [Concern]) -> String {
         concerns[0].title + (concerns.count > 1 ? ", and \(concerns.count - 1) more" : "")
     }
 
     private static func warnings(_ snapshot: NodeSnapshot, _ conditions: RouteConditions) -> [Concern] {
         var warnings: [Concern] = []
-        // Why the node is not ready says the same already of the apps that nothing serves.
+        // `notReady` already names the apps that no route serves.
         warnings += conditions.causes(except: conditions.unservedApps)
         for route in snapshot.routes where route.isSurge {
             warnings.append(

@@ -25,7 +25,7 @@ package struct History: Sendable {
         intervals.add(one, at: now)
     }
 
-    /// Adds what an earlier process has counted in intervals of ten minutes.
+    /// Adds the ten-minute intervals of an earlier process, as rows of ``BucketRing/rows(at:)``.
     package mutating func restore(_ rows: [[Int64]]) { intervals.restore(rows) }
 
     /// The minutes of the last hour, oldest first; the last one is incomplete.

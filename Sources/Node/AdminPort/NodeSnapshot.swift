@@ -20,12 +20,12 @@ package struct NodeSnapshot: Sendable {
         package var app = ""
         /// Routes with the same text share a credential.
         package var credential = ""
-        /// Whether senders name the server. A sender can open the circuit breaker of a server that is theirs, so a breaker
-        /// says nothing about the route.
+        /// Whether each push server that senders name has a lane of its own. A sender can open the circuit breaker of a
+        /// server of their own, so a breaker says nothing about the route.
         package var hasLanePerServer = false
-        /// Whether many nodes never need the route: a development environment.
+        /// Whether the route is a development environment, which many nodes never need.
         package var isOptional = false
-        /// What the route has done.
+        /// The route's last answers, deliveries and probe.
         package var record = RouteRecord()
         /// Seconds until an open circuit breaker lets a notification through; `nil` if it is closed.
         package var nextProbe: Int64?
@@ -127,11 +127,11 @@ package struct NodeSnapshot: Sendable {
         package var app: String
         /// Its address.
         package var node: String
-        /// The open connections.
+        /// The number of open connections.
         package var connections: Int
         /// Whether it can be reached; `nil` if nothing is known.
         package var isReachable: Bool?
-        /// The effort in its last WELCOME.
+        /// The effort that its last WELCOME requires, in expected hashes; 0 if none.
         package var effort: UInt32
         /// Why the last connection failed or ended.
         package var failure: String?
@@ -152,7 +152,7 @@ package struct NodeSnapshot: Sendable {
     package struct Canary: Sendable, Equatable {
         /// Seconds between two notifications.
         package var interval: Int
-        /// Unix time in seconds; before the first success, the start.
+        /// When the phone was last rung, Unix time in seconds; before the first success, the node's start.
         package var lastSuccess: Int64
         /// The last attempt; `nil` before the first one.
         package var last: Attempt?
@@ -183,9 +183,9 @@ package struct NodeSnapshot: Sendable {
         package var isSlow: Bool
         /// Why the engine cannot be used.
         package var problem: String?
-        /// The seconds since that changed.
+        /// The seconds since ``isAvailable`` changed.
         package var seconds: Int64
-        /// In seconds.
+        /// The round-trip time to the engine in seconds; `nil` if it is not known.
         package var roundTrip: Double?
         /// The engine's clock minus this node's, in seconds.
         package var clockOffset: Double?
@@ -262,7 +262,7 @@ package struct NodeSnapshot: Sendable {
     package var name: String?
     /// The reasons why the node is not ready; empty if it is.
     package var notReady: [Concern] = []
-    /// What the last reloads say of the files on disk.
+    /// What the last reloads found in the files on disk.
     package var reload = ReloadState()
     /// Open connections of senders, over TNP and over HTTP.
     package var connections: (tnp: Int, http: Int) = (0, 0)
@@ -304,7 +304,7 @@ extension NodeSnapshot {
     /// A snapshot without data.
     package init(now: Int64) { self.now = now }
 
-    /// Why these routes make a node not ready; empty if they do not.
+    /// The reasons why these routes make a node not ready; empty if they do not.
     package static func reasonsNotReady(_ routes: [RouteState], at now: Int64) -> [Concern] {
         RouteConditions(routes, at: now).reasonsNotReady
     }

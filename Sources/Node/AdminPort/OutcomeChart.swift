@@ -80,7 +80,7 @@ struct OutcomeChart {
         return times.isEmpty ? "" : " The node was started at \(times) UTC."
     }
 
-    /// A line where the node was started.
+    /// A vertical line at a start of the node.
     private func mark(_ start: Int64) -> HTML {
         let x =
             self.x(0) + (x(buckets.count) - x(0)) * Double(start - buckets[0].start)
@@ -184,7 +184,7 @@ struct OutcomeChart {
         """
     }
 
-    /// A label of the axis: `1,500`, `20k`, `14M`
+    /// A label of the vertical axis, e.g. `1,500`, `20k` or `14M`.
     private static func short(_ count: Int) -> String {
         if count >= 10_000_000 { return "\(Format.count(count / 1_000_000))M" }
         return count >= 10_000 ? "\(Format.count(count / 1000))k" : Format.count(count)

@@ -2,7 +2,8 @@
 
 /// The most recent alarms. A repeated alarm is counted and keeps its latest details.
 struct RecentAlarms: Sendable {
-    /// Maximum number of alarms; a further one replaces the alarm that has not occurred for the longest time.
+    /// Maximum number of alarms. A further one replaces the alarm that has not occurred for the longest time; advice
+    /// about settings is not replaced.
     static let maximumAlarms = 50
     /// Maximum length of a text in characters; the rest is cut off.
     static let maximumTextLength = 600
@@ -34,14 +35,13 @@ struct RecentAlarms: Sendable {
         let alarm = NodeSnapshot.Alarm(
             time: now, level: level, text: Self.text(text, details), count: count + 1, isSetUp: isSetUp)
         entries.insert(Entry(key: key, alarm: alarm), at: 0)
-        // Advice stays for as long as it is true.
+        // Advice stays until ``forgetAdvice()``.
         guard entries.count > Self.maximumAlarms, let last = entries.lastIndex(where: { !$0.alarm.isSetUp }) else {
             return
         }
         entries.remove(at: last)
     }
 
-    /// Forgets the advice about settings.
     mutating func forgetAdvice() { entries.removeAll(where: \.alarm.isSetUp) }
 
     private static func text(_ text: String, _ details: [(name: String, value: String)]) -> String {

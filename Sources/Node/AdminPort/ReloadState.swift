@@ -2,33 +2,34 @@
 
 import Settings
 
-/// What the last reloads say of the files on disk. The node goes on with what it has read before, so that a broken file
-/// shows only when it starts again.
+/// What the last reloads found in the files on disk. After a failed reload the node goes on with what it has read
+/// before, so a broken file would otherwise show only at the next start.
 package struct ReloadState: Sendable, Equatable {
-    /// What was read again.
+    /// What a reload reads.
     package enum Subject: String, CaseIterable, Sendable {
         case configuration, credentials
     }
 
     /// A reload that has failed.
     package struct Failure: Sendable, Equatable {
-        /// When the first of the failures in a row was, Unix time in seconds.
+        /// The time of the first of the failures in a row, Unix time in seconds.
         package let since: Int64
-        /// The error.
+        /// The first errors, shortened and separated by semicolons.
         package let text: String
     }
 
     package private(set) var failures: [Subject: Failure] = [:]
-    /// The keys of the configuration on disk that take effect after a restart.
+    /// The keys that differ in the configuration on disk and take effect only after a restart.
     package private(set) var restartKeys: [String] = []
 
-    /// How many errors of a configuration are shown, and how many characters of each: in every answer of the admin port.
+    /// How many errors of a failed reload are kept, and how many characters of each, because every response with the
+    /// node's health contains them.
     private static let (shownErrors, maximumLength) = (3, 300)
 
     package init() {}
 
-    /// A reload has failed.
-    /// - Returns: whether the error is another one than before.
+    /// Records that a reload has failed.
+    /// - Returns: whether the error differs from the last one.
     package mutating func failed(_ subject: Subject, _ text: String, at now: Int64) -> Bool {
         let before = failures[subject]
         let lines = text.split(separator: "\n")
@@ -40,10 +41,10 @@ package struct ReloadState: Sendable, Equatable {
         return text != before?.text
     }
 
-    /// The credentials were read.
+    /// Records that the credentials were read.
     package mutating func readCredentials() { failures[.credentials] = nil }
 
-    /// The configuration was read, and with it the credentials.
+    /// Records that the configuration was read, and with it the credentials.
     package mutating func readConfiguration(restartKeys: [String]) {
         failures = [:]
         self.restartKeys = restartKeys

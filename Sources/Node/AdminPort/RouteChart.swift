@@ -14,7 +14,7 @@ struct RouteChart {
     private var delivered: Int { buckets.reduce(0) { $0 + $1.delivered } }
     private var others: Int { buckets.reduce(0) { $0 + Self.others($1) } }
 
-    /// The figures, and the picture of them, which screen readers skip.
+    /// The numbers as text, and the chart, which screen readers skip.
     var html: HTML {
         let words = others == 0 ? "" : ", \(Format.count(others)) not delivered"
         return """

@@ -2,9 +2,9 @@
 
 import Settings
 
-/// What a route has done since the start, and since its present provider serves it. Times are Unix times in seconds.
+/// The last answers, deliveries and probe of a route. Times are Unix times in seconds.
 package struct RouteRecord: Sendable, Equatable {
-    /// Since when a route is shut: its circuit breaker lets nothing but probes through.
+    /// Since when and after which answer a route is shut: its circuit breaker lets only probes through.
     package struct Shut: Sendable, Equatable {
         package let since: Int64
         /// The answer that opened the breaker, or that the last probe got.
@@ -22,7 +22,7 @@ package struct RouteRecord: Sendable, Equatable {
             case good
             /// The push service did not answer, or not about the credential, for the first time.
             case unclear
-            /// The credential is refused; or the push service did not answer twice.
+            /// The push service refused the credential, or did not answer two probes in a row.
             case bad
         }
 
@@ -44,19 +44,20 @@ package struct RouteRecord: Sendable, Equatable {
 
     package init() {}
 
-    /// Another provider serves the route, perhaps with another credential. Users still miss what was delivered before.
+    /// Records that another provider serves the route, perhaps with another credential. The last delivery stays,
+    /// because it tells whether users miss the route.
     package mutating func servedAnew() { (lastAnswer, probe, shut) = (nil, nil, nil) }
 
-    /// An earlier process has delivered.
+    /// Records a delivery of an earlier process.
     package mutating func restoreDelivery(at time: Int64) { lastDelivery = max(time, lastDelivery ?? time) }
 
-    /// The push service has answered, and neither its answer nor its silence is a failure of the route.
+    /// Records an answer of the push service that is no failure of the route.
     package mutating func answered(isDelivered: Bool, at now: Int64) {
         lastAnswer = now
         if isDelivered { lastDelivery = now }
     }
 
-    /// The circuit breaker has changed its state, or a probe has ended, after this answer.
+    /// Records that the circuit breaker changed its state, or a probe ended, after this answer.
     package mutating func breakerChanged(isClosed: Bool, after answer: String, at now: Int64) {
         if isClosed {
             shut = nil
@@ -78,7 +79,7 @@ enum RouteCondition: String {
     case suspect
     /// The push service answers.
     case working
-    /// The circuit breaker is open.
+    /// The circuit breaker is open or half-open.
     case shut
 
     /// Whether a notification may reach a phone.
@@ -91,7 +92,7 @@ struct RouteConditions {
     let routes: [(state: NodeSnapshot.RouteState, condition: RouteCondition)]
     private let now: Int64
 
-    /// A route that has delivered within this number of seconds is missed if it is shut.
+    /// Users miss a route that is shut if it has delivered within this number of seconds.
     private static let day: Int64 = 86_400
     /// How many seconds a route may be shut before that is an incident.
     private static let grace: Int64 = 60
@@ -120,17 +121,18 @@ struct RouteConditions {
     var untried: [String] {
         routes.filter { $0.condition == .untried || $0.condition == .probed }.map(\.state.name)
     }
-    /// Whether nothing was sent on any route.
+    /// Whether nothing was sent on any route, apart from optional ones that fail.
     var isUntried: Bool {
         !untried.isEmpty && untried.count == routes.count { !($0.state.isOptional && $0.condition == .suspect) }
     }
 
-    /// Whether a route may serve phones, as far as is known. A development environment serves no phones of users unless it does.
+    /// Whether a route may serve phones, as far as is known. An optional route, a development environment, counts only
+    /// once it has worked.
     private func mayServe(_ route: (state: NodeSnapshot.RouteState, condition: RouteCondition)) -> Bool {
         route.state.isOptional ? route.condition == .working : route.condition.mayServe
     }
 
-    /// The routes that users miss: they delivered in the last day, and have been shut for a while.
+    /// The routes that users miss: they delivered in the last ``day``, and have been shut for ``grace``.
     var failed: [NodeSnapshot.RouteState] {
         routes.filter { $0.condition == .shut }.map(\.state).filter { route in
             guard let last = route.record.lastDelivery, let shut = route.record.shut else { return false }
@@ -145,7 +147,7 @@ struct RouteConditions {
         let failed = failed
         return apps.filter { app in
             let able = routes.filter { $0.state.app == app && mayServe($0) }
-            // Nobody knows whether an untried route works, while users miss another one.
+            // An untried route does not make up for one that users miss, because it may not work either.
             let isMissed = failed.contains { $0.app == app }
             return able.allSatisfy { isMissed && $0.condition == .untried }
         }
@@ -164,7 +166,7 @@ struct RouteConditions {
         }
     }
 
-    /// Why each route does not work that should.
+    /// The reason for each route that should work and does not.
     /// - Parameter apps: the apps whose routes are left out.
     func causes(except apps: [String]) -> [Concern] {
         routes.filter { !apps.contains($0.state.app) }.compactMap { route, condition in
@@ -182,10 +184,11 @@ struct RouteConditions {
         }
     }
 
-    /// What is known of routes that nobody may ever use: the probes of development environments that fail.
+    /// The failed probes of optional routes, which nobody may ever use.
     var notes: [String] { routes.map(\.state).filter { $0.failedProbe != nil && $0.isOptional }.map(cause) }
 
-    /// Why a route is shut, since when, and when it is tried again.
+    /// Why a route does not work: its failed probe, or after which answer and since when it is shut, and when it is
+    /// tried again.
     private func cause(of route: NodeSnapshot.RouteState) -> String {
         if let probe = route.failedProbe {
             return
@@ -207,7 +210,7 @@ struct RouteConditions {
 extension NodeSnapshot.RouteState {
     fileprivate var isShut: Bool { breaker != "closed" && !hasLanePerServer }
 
-    /// The last probe, if it failed and nothing was answered since.
+    /// The last probe, if it failed and no ``RouteRecord/lastAnswer`` came after it.
     fileprivate var failedProbe: RouteRecord.Probe? {
         guard !isShut, let probe = record.probe, probe.verdict == .bad, probe.time > record.lastAnswer ?? .min else {
             return nil

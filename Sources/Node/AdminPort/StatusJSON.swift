@@ -83,7 +83,7 @@ enum StatusJSON {
             },
             "shut_since": route.record.shut?.since, "shut_after": route.record.shut?.answer,
             "next_probe_seconds": route.nextProbe, "breaker": route.breaker, "token_refusal_surge": route.isSurge,
-            // The name of an earlier release.
+            // The name of `token_refusal_surge` in an earlier release.
             "refusal_wave": route.isSurge, "in_flight": route.inFlight,
             "waiting": route.waiting, "hours": route.day.map(bucket),
             "answers": JSONObject(members: route.answers.map { ($0.reason, $0.count) }),

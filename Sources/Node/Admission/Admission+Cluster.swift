@@ -4,8 +4,8 @@ import Cryptography
 import TNP
 import Time
 
-/// A device token's record as the nodes of a cluster share it: the fields of the stored record, without those of one
-/// process. Prints as `<redacted>`.
+/// A device token's record as the nodes of a cluster share it: without the allowance and the flag `isUnsaved`, which
+/// belong to one process. Prints as `<redacted>`.
 package struct SharedRecord: Sendable, Equatable, Redacted {
     /// 0 unproven, 1 proven, 2 dead.
     package var standing: UInt8
@@ -35,9 +35,10 @@ package struct SharedRecord: Sendable, Equatable, Redacted {
 package enum SharedRefusal: Sendable, Equatable {
     /// The app or the HTTP endpoint is over its rate.
     case busy(wait: Duration)
-    /// Too many unproven device tokens.
+    /// The budget for unproven device tokens is used up.
     case unproven(wait: Duration)
-    /// The device token is not proven, and this node has something against it.
+    /// The device token is unproven, or refused for another reason, and this node has told the engine of an obstacle to
+    /// unproven device tokens.
     case obstacle(Admission.UnprovenObstacle)
     /// The device token is dead, since this time (Unix time in milliseconds).
     case dead(since: UInt64)
@@ -69,11 +70,12 @@ package enum TokenEvent: Sendable, Equatable {
     }
 }
 
-/// Gate 7 of `Intake` in a cluster, whose nodes share what they know about device tokens, and all rates but the node's own.
-/// A node asks the engine, and keeps the engine's answers in its own tables, for the time when the engine is gone.
+/// Gate 7 of `Intake` in a cluster, whose nodes share what they know about device tokens, and the rates of this gate
+/// except the node's own. A node asks the engine, and keeps the engine's answers in its own tables for the time when
+/// the engine is unavailable.
 extension Admission {
-    /// Refuses a submission that is too much for this node; otherwise the engine decides. Until then, the submission counts
-    /// against its circuit as if the engine had admitted it.
+    /// Refuses a submission that exceeds the node's own rate; otherwise the engine decides. Until then, a device token
+    /// that is not proven counts among its circuit's unproven device tokens in flight.
     package mutating func checkNode(_ terms: inout Terms, at now: MonotonicTime) throws(Refusal) {
         try checkBusy(.zero, terms, now)
         node.take(settings.node, now: now)
@@ -82,7 +84,7 @@ extension Admission {
         terms.isCounted = true
     }
 
-    /// Undoes ``checkNode(_:at:)``, before ``admit(_:at:)`` decides without the engine.
+    /// Undoes ``checkNode(_:at:)`` after the engine has refused the submission or has not decided.
     package mutating func refundNode(_ terms: inout Terms, at now: MonotonicTime) {
         node.refund(settings.node, now: now)
         uncount(&terms)
@@ -93,7 +95,7 @@ extension Admission {
         terms.isCounted = false
     }
 
-    /// What this node knows about the device token, for an engine that knows nothing.
+    /// What this node knows about the device token, for an engine that has no record of it.
     package func record(for terms: Terms, on day: UInt16) -> SharedRecord {
         guard let record = tokens[terms.token] else {
             return SharedRecord(standing: 0, since: 0, day: day, sender: 0, unsignedDay: 0)
@@ -103,8 +105,9 @@ extension Admission {
             unsignedDay: record.unsignedDay ?? 0)
     }
 
-    /// Records that the engine has admitted a submission. This node still refuses it if it remembers that a push service
-    /// has refused the device token: the engine does not, and the caller must then release what the engine has given.
+    /// Records that the engine has admitted a submission. This node still refuses it if it remembers that a push
+    /// service has refused the device token, which the engine does not remember. The caller must then release the
+    /// claim.
     /// - Parameters:
     ///   - shared: the device token's record in the engine.
     ///   - used: the used part of the device token's allowance, as the time in which it is full again.
@@ -130,7 +133,7 @@ extension Admission {
         return ticket(for: terms, isUnproven: isUnproven, isShared: true)
     }
 
-    /// Records that the nodes together refuse a submission.
+    /// Records that the engine refuses a submission, and returns the refusal for its sender.
     package mutating func refusal(of terms: Terms, _ reason: SharedRefusal, at moment: ClockReading) -> Refusal {
         let now = moment.monotonic
         var terms = terms
@@ -188,7 +191,7 @@ extension Admission {
         }
         // A time of acceptance alone is not worth a disk write per notification.
         let isNew = record != before
-        // The engine has the time at which a node learned that a phone is gone, which nobody else may learn.
+        // For a dead token, the engine's time may be that of a node's clock, which no sender may learn (PROTOCOL §4).
         record.since = record.standing == .dead ? 0 : shared.since
         let since = record.since
         if isNew { store(record) } else { tokens.update(token) { $0.since = since } }

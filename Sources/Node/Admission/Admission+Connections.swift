@@ -24,8 +24,9 @@ extension Admission {
         circuits.disconnected(circuit, now: now)
     }
 
-    /// Charges a circuit's abuse account for one violation. A site is never blocked: its users name the device tokens, and
-    /// the operator knows it. Past its allowance, its unproven device tokens are refused (``obstacle(to:at:)``).
+    /// Charges a circuit's abuse account for one violation. A site is never blocked, because the operator knows it and
+    /// its users name the device tokens. Past its allowance, its unproven device tokens are refused
+    /// (``obstacle(to:at:)``).
     /// - Returns: a GOAWAY if this violation blocks the circuit.
     package mutating func charge(_ circuit: CircuitID, at now: MonotonicTime) -> GoAway? {
         let (rate, block) = (settings.abuse, Duration.seconds(settings.abuseBlock))

@@ -6,14 +6,14 @@ import Time
 extension Admission {
     /// Which allowances a submission with this outcome gets back.
     package struct Refund: Sendable, Equatable {
-        /// Whether the app, the budget of unproven device tokens and the HTTP endpoint get theirs back. So does a
-        /// submission that the node sent to no push service, except from its circuit. A submission with an expired ttl does
-        /// not: it takes a place in the replay window (PROTOCOL §3), which could otherwise be filled for free.
+        /// Whether the app, the node, the budget of unproven device tokens and the HTTP endpoint get theirs back: if
+        /// the node sent the envelope to no push service. An envelope whose ttl has expired gets nothing back: it takes
+        /// a place in the replay window (PROTOCOL §3), which could otherwise be filled for free.
         package let budgets: Bool
         /// Whether the device token gets its back, because the phone did not ring.
         package let device: Bool
 
-        /// The refund of a submission that the node has not used.
+        /// The refund of a submission that the engine has admitted and the node has then refused.
         package static let everything = Refund(budgets: true, device: true)
 
         private init(budgets: Bool, device: Bool) {
@@ -30,7 +30,7 @@ extension Admission {
     /// Forgets which device tokens push services have refused: a reload may have mended what made them refuse.
     package mutating func forgetBadTokens() { badTokens = BadTokens() }
 
-    /// Counts one unproven device token in flight less.
+    /// Subtracts one from the circuit's unproven device tokens in flight.
     mutating func endUnproven(on circuit: CircuitID) {
         circuits.update(circuit) { $0.unproven = max(0, $0.unproven - 1) }
     }
@@ -69,7 +69,8 @@ extension Admission {
             return ticket.isUnproven ? charge(ticket.circuit, at: moment.monotonic) : nil
         case .rejected where outcome.reason == .badDeviceToken:
             change(ticket.token) { $0.standing = .unproven }
-            // A token that was good before is no abuse, and the push service is asked once more.
+            // The refusal of a proven token is no abuse, and is not remembered: the next submission asks the push
+            // service again.
             guard ticket.isUnproven, badTokens.refused(ticket.token, with: outcome, at: now) else { return nil }
             return charge(ticket.circuit, at: now)
         // Charged: the sender could have known that the notification is too large, and the node made a futile request.
@@ -90,9 +91,9 @@ extension Admission {
         _ = finish(ticket, with: outcome, contact: .contacted, at: moment)
     }
 
-    /// Adds to a DELIVERED outcome the device token's remaining allowance and the time until that is full again. Other
-    /// outcomes do not show them: otherwise anyone who knows the device token could watch, without ringing the phone,
-    /// when others ring it.
+    /// Adds to a DELIVERED outcome the device token's remaining allowance and the time until that is full again. Of the
+    /// other outcomes, only RETRY 200 shows them: otherwise anyone who knows the device token could watch, without
+    /// ringing the phone, when others ring it.
     package func addingAllowance(to outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
         guard outcome.kind == .delivered else { return outcome }
         return (tokens[ticket.token]?.allowance ?? Allowance()).added(to: outcome, settings.device, now: now)
@@ -116,7 +117,7 @@ extension Admission {
         }
         let settings = settings
         change(ticket.token) { record in
-            // Nothing old comes back because the token is used.
+            // Using a token must not revive its expired binding.
             settings.forgetOldBinding(of: &record, on: moment.day)
             record.standing = .proven
             record.since = moment.milliseconds
@@ -130,8 +131,8 @@ extension Admission {
     }
 
     /// Records that a device token is gone.
-    /// - Returns: whether the node learned this now: `false` if the token was dead already, or if a push service
-    ///   accepted it after `since`.
+    /// - Returns: whether this is new to the node: `false` if the token was dead already, or if a push service accepted
+    ///   it after the time since which it is gone.
     private mutating func died(_ ticket: Ticket, since named: UInt64?, _ moment: ClockReading) -> Bool {
         let since = named ?? moment.milliseconds
         // Ignores an acceptance in the future, which was recorded before the wall clock was corrected.

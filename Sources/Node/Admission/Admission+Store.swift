@@ -12,8 +12,8 @@ extension Admission {
         package var forgotten: [UInt64]
     }
 
-    /// Sorts the changes by their place in the store, where one transaction after another then writes neighbours: all of a
-    /// million records need seconds otherwise.
+    /// Sorts the changes by their row ids in the store, so that each of the following transactions writes neighbouring
+    /// rows: unsorted, a million records take seconds.
     package mutating func orderChanges() {
         unsaved.sort { Int64(bitPattern: $0) < Int64(bitPattern: $1) }
         forgotten.sort { Int64(bitPattern: $0) < Int64(bitPattern: $1) }
@@ -66,7 +66,7 @@ extension Admission {
     /// Restores a stored record when the node starts.
     package mutating func restore(_ stored: TokenRecord, on moment: ClockReading) {
         var record = stored
-        // Not stored: its times are those of the earlier process's monotonic clock.
+        // The allowance is not stored: its time is one of the earlier process's monotonic clock.
         record.allowance = Allowance()
         // A record from a time when the clock was ahead ages from now on.
         record.clamp(to: moment.day, moment.milliseconds)
@@ -98,7 +98,6 @@ extension Admission {
         package var circuits: Int
     }
 
-    /// The numbers of known device tokens and circuits.
     package var known: Counts {
         Counts(
             proven: tokens.count(of: .proven), unproven: tokens.count(of: .unproven), dead: tokens.count(of: .dead),

@@ -4,9 +4,9 @@ import Cryptography
 import TNP
 import Time
 
-/// Decides whether the node admits a submission, rejects it, or asks its sender to retry. Whatever attackers send, the
-/// push services thus receive what honest senders send, at a rate that they accept. `Admission` performs no I/O and
-/// reads no clock: callers pass in events and times. It never names a phone or a sender.
+/// Decides whether the node admits a submission, rejects it, or asks its sender to retry, so that the push services
+/// receive what honest senders send, at a rate that they accept, even during an attack. `Admission` performs no I/O and
+/// reads no clock: callers pass in events and times. It keeps device tokens and sender keys only as keyed hashes.
 ///
 /// A submission passes three gates: ``checkCircuit(_:at:)`` and, unless it is a resend of an envelope that the node
 /// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:by:paid:app:on:through:at:)``.
@@ -14,9 +14,8 @@ import Time
 package struct Admission: ~Copyable {
     /// The endpoint that received a submission.
     package enum SenderProtocol: String, Sendable {
-        /// The TNP endpoint.
         case tnp
-        /// The HTTP API for today's desktops, which neither sign nor solve puzzles.
+        /// The HTTP API, whose senders neither sign nor solve puzzles.
         case http
     }
 
@@ -25,7 +24,8 @@ package struct Admission: ~Copyable {
         let token: UInt64
         /// The index of the submission's app in `apps`.
         let app: Int
-        /// The keyed hash of the key that signed the submission; 0 if none.
+        /// The keyed hash of the key that signed the submission or, if it came by handle, of the handle owner's key; 0
+        /// if none.
         let signer: UInt64
         /// The keyed hash of the earlier key whose binding the signer takes over; 0 if none.
         let predecessor: UInt64
@@ -33,19 +33,18 @@ package struct Admission: ~Copyable {
         let isUnsigned: Bool
         /// Whether no push service has accepted the device token yet.
         package let isUnproven: Bool
-        /// Whether all nodes of a cluster have admitted the submission together.
+        /// Whether the engine has admitted the submission for all nodes of the cluster.
         package let isShared: Bool
-        /// The circuit that the submission came from.
         package let circuit: CircuitID
         /// The endpoint that received the submission.
         package let senderProtocol: SenderProtocol
         /// The effort of the proof of work, in expected hashes.
         package let effort: UInt32
-        /// What the proof is for, as ``SpentProofs`` names it; 0 without a proof.
+        /// Identifies the proof and its envelope (``SpentProofs/name(of:for:)``); 0 if no proof counts.
         let proof: UInt64
     }
 
-    /// The current settings. A new value takes effect at once.
+    /// The current settings. A new value takes effect at once, except `deviceTokens`.
     package var settings: AdmissionSettings {
         didSet {
             effort.settings = settings.puzzle
@@ -55,7 +54,7 @@ package struct Admission: ~Copyable {
     let hash: KeyedHash
     let tokens: TokenTable
     var circuits = Circuits()
-    /// A linear search through a handful of apps is faster than hashing.
+    /// The apps with their allowances. A linear search through a few apps is faster than hashing.
     var apps: [(name: String, allowance: Allowance)] = []
     var node = Allowance()
     /// The TNP endpoint's budget for device tokens that no push service has accepted yet.
@@ -74,11 +73,12 @@ package struct Admission: ~Copyable {
     var badTokens = BadTokens()
     /// Device tokens whose record differs from the stored one, up to ``maximumListed``.
     var unsaved: [UInt64] = []
-    /// Whether there are more than that.
+    /// Whether more records differ from the stored ones than ``unsaved`` lists.
     var hasUnlisted = false
     /// Device tokens whose record was removed, to be deleted from the store, up to ``maximumListed``.
     var forgotten: [UInt64] = []
-    /// How many changes are listed: more than a node makes while the store saves those of a second. A variable for tests.
+    /// The maximum length of ``unsaved`` and of ``forgotten``: more changes than a node makes while the store saves
+    /// those of one second. A variable for tests.
     var maximumListed = 1 << 17
 
     /// Starts with no known device tokens.
@@ -126,11 +126,11 @@ package struct Admission: ~Copyable {
         if wait > .zero { throw .retry(.connectionOverRate, after: wait) }
     }
 
-    /// Gate 5 of `Intake`, for submissions that are not resends: checks proof of work and signature. The result does not
-    /// depend on the device token.
+    /// Gate 5 of `Intake`, for submissions that are not resends: checks proof of work and signature. The result does
+    /// not depend on what the node knows about the device token.
     /// - Parameter access: who may ring the phone by the handle that the sender has used; `nil` if it has used the device
     ///   token.
-    /// - Returns: the effort of the proof, in expected hashes.
+    /// - Returns: the effort of the proof, in expected hashes; 0 if no proof counts.
     package mutating func verify(
         _ submission: Submission, by access: HandleAccess? = nil, on circuit: CircuitID,
         through senderProtocol: SenderProtocol, at now: MonotonicTime
@@ -157,8 +157,8 @@ package struct Admission: ~Copyable {
         return paid
     }
 
-    /// The gate for a REGISTER, after ``checkCircuit(_:at:)``. It costs as much as a submission to an unproven device token
-    /// that turns out to be bad: nobody knows whether the phone exists.
+    /// The gate for a REGISTER, after ``checkCircuit(_:at:)``. A REGISTER costs as much as a submission to an unproven
+    /// device token that turns out to be bad, because nobody knows whether the phone exists. A site is not charged.
     package mutating func admit(
         registration request: HandleRequest, on circuit: CircuitID, at now: MonotonicTime
     ) throws(Refusal) {
@@ -174,7 +174,8 @@ package struct Admission: ~Copyable {
         circuits.update(circuit) { $0.abuseAccount.take(rate, now: now) }
     }
 
-    /// Refunds a REGISTER for which there was no room.
+    /// Gives back to the budget for unproven device tokens what a REGISTER took that got RETRY. Its circuit stays
+    /// charged.
     package mutating func refundRegistration(at now: MonotonicTime) { unproven.refund(settings.unproven, now: now) }
 
     /// Records that a REGISTER has its final answer, so that its proof pays for nothing else.
@@ -211,9 +212,9 @@ package struct Admission: ~Copyable {
     package struct Terms: Sendable, Redacted {
         /// The keyed hash of the device token.
         package let token: UInt64
-        /// The name of the app.
         package let appName: String
-        /// The keyed hash of the key that signed the submission; 0 if none counts.
+        /// The keyed hash of the key that signed the submission or, if it came by handle, of the handle owner's key; 0
+        /// if none counts.
         package let signer: UInt64
         /// The keyed hash of the earlier key whose binding the signer takes over; 0 if none.
         package let predecessor: UInt64
@@ -255,7 +256,7 @@ package struct Admission: ~Copyable {
         try checkBusy(max(appWait, httpWait), terms, now)
         if isUnproven || tokenRefusal != nil { try checkUnproven(terms, now) }
         if terms.senderProtocol == .tnp { effort.count(isRefused: false, paid: terms.effort) }
-        // Not charged: it costs nobody anything, and the sender may also ring live phones.
+        // Not charged: the node asks no push service, and the sender may also ring live phones.
         if let tokenRefusal { throw Refusal(tokenRefusal) }
 
         node.take(settings.node, now: now)
@@ -264,7 +265,8 @@ package struct Admission: ~Copyable {
         return ticket(for: terms, isUnproven: isUnproven)
     }
 
-    /// Refuses a submission that has to wait this long, or longer for the node's own rate.
+    /// Refuses a submission if a rate requires it to wait.
+    /// - Parameter wait: the longest wait for the rates other than the node's own.
     mutating func checkBusy(_ wait: Duration, _ terms: Terms, _ now: MonotonicTime) throws(Refusal) {
         let nodeWait = node.wait(settings.node, now: now)
         let longestWait = max(wait, nodeWait)
@@ -365,8 +367,8 @@ package struct Admission: ~Copyable {
         return sender(key, of: token)
     }
 
-    /// The keyed hash of the earlier key whose binding the signer takes over; 0 if there is none. By handle, the binding is
-    /// the owner's.
+    /// The keyed hash of the earlier key whose binding the signer takes over; 0 if there is none, or for a submission
+    /// by handle: the device token is then bound to the owner's key.
     func predecessor(of submission: Submission, by access: HandleAccess?, to token: UInt64) -> UInt64 {
         guard settings.senders != .off, access == nil, let earlier = submission.envelope.signature?.succession else {
             return 0
@@ -381,7 +383,7 @@ package struct Admission: ~Copyable {
             withUnsafeBytes(of: token) { token in key.withUnsafeBytes { hash(token, $0, label: 2) } })
     }
 
-    /// Why a node refuses an unproven device token, whatever the budget.
+    /// Why a node refuses a submission to an unproven device token even if the budget has room.
     package enum UnprovenObstacle: String, Sendable {
         /// The sender has spent too little effort.
         case proof
@@ -390,7 +392,7 @@ package struct Admission: ~Copyable {
         case circuit
     }
 
-    /// What stands against a submission if its device token is unproven; `nil` if nothing does.
+    /// Why this node refuses a submission if its device token is unproven; `nil` if it does not.
     package mutating func obstacle(to terms: Terms, at now: MonotonicTime) -> UnprovenObstacle? {
         if terms.effort < effortForUnproven(terms) { return .proof }
         let rate = settings.abuse
@@ -430,7 +432,7 @@ package struct Admission: ~Copyable {
         if wait > .zero { throw .retry(.tooManyUnproven, after: wait) }
     }
 
-    /// Tells the effort for unproven device tokens whether their budget had room.
+    /// Tells ``unprovenEffort`` whether the budget for unproven device tokens had room for a TNP submission.
     mutating func countUnproven(_ terms: Terms, isRefused: Bool) {
         if terms.senderProtocol == .tnp { unprovenEffort.count(isRefused: isRefused, paid: terms.effort) }
     }

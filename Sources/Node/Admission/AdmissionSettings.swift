@@ -42,7 +42,7 @@ package struct AdmissionSettings: Sendable, Equatable {
     package var connectionsPerCircuit = 16
     /// Maximum number of known device tokens. A change takes effect after a restart.
     package var deviceTokens = 1_000_000
-    /// Days without use after which a proven device token is forgotten.
+    /// Days without use after which a proven device token counts as unproven.
     package var provenDays = 180
     /// Days after which the node tries a dead device token again.
     package var deadDays = 30
@@ -55,12 +55,11 @@ package struct AdmissionSettings: Sendable, Equatable {
     /// Days without a delivered unsigned submission after which a signed one binds the device token.
     package var senderQuietDays = 30
 
-    /// The default settings.
     package init() {}
 
     /// Reads the settings of admission in `[limits]`, and `[puzzle]` and `[senders]`.
-    /// - Parameter hasHTTP: whether the node serves the desktops of today, which cannot sign: a stranger who signs must not
-    ///   bind their users' phones.
+    /// - Parameter hasHTTP: whether the node serves the HTTP API, whose senders cannot sign. By default it then ignores
+    ///   signatures: a stranger who signs must not bind the phones of these senders.
     package init(_ limits: TableReader, of root: TableReader, hasHTTP: Bool) {
         device = limits.rate("device", default: device, "Submissions to one device token")
         circuit = limits.rate(
@@ -119,8 +118,8 @@ package struct AdmissionSettings: Sendable, Equatable {
             "A device token that unsigned submissions reached within this number of days is not bound")
     }
 
-    /// The settings of one of this many nodes, which do not know of each other's submissions: the rates that they would
-    /// share are divided, so that together they admit no more than one node with these settings.
+    /// The settings of a node that decides without the engine. The rates that the nodes share are divided by the number
+    /// of nodes, so that together they admit no more than the engine would. Each remains at least 1.
     package func share(of nodes: Int) -> AdmissionSettings {
         var share = self
         for rate in [\.device, \.app, \.unproven, \.http, \.httpUnproven] as [WritableKeyPath<Self, Rate>] {

@@ -11,7 +11,7 @@ struct Circuits {
     /// The state of one circuit.
     struct Circuit {
         var submissions = Allowance()
-        /// The abuse account: the number of violations that the circuit may still commit.
+        /// The abuse account: a token bucket of the violations that the circuit may still commit.
         var abuseAccount = Allowance()
         /// The node refuses the circuit's submissions until this time.
         var blockedUntil = MonotonicTime(nanoseconds: 0)
@@ -44,7 +44,8 @@ struct Circuits {
         FlatTable<Circuit>.maximumBytes(entries: capacity) + capacity * MemoryLayout<Idle>.stride
     }
 
-    /// Makes of each circuit another key, which whoever can name circuits cannot choose.
+    /// Multiplies circuit ids into keys of the table. It is random, so that nobody who can choose circuit ids can
+    /// choose keys.
     private let factor: UInt64 = {
         var random = SecureRandom.Generator()
         return random.next() | 1

@@ -6,7 +6,7 @@ import TNP
 package struct HandleAccess: Sendable {
     /// The Ed25519 public key of the handle's owner, 32 bytes.
     let owner: [UInt8]
-    /// The Ed25519 public keys of the senders, 32 bytes each; none if whoever has the handle may ring.
+    /// The Ed25519 public keys of the senders, 32 bytes each; empty if anyone who has the handle may ring.
     let senderKeys: [[UInt8]]
 
     package init(owner: [UInt8], senderKeys: [[UInt8]]) {

@@ -8,7 +8,7 @@ package struct Rate: Sendable, Equatable {
     package let burst: Int
     /// The sustained rate per minute.
     package let perMinute: Int
-    /// Nanoseconds in which the bucket gains one.
+    /// Nanoseconds in which the bucket gains one token.
     let interval: UInt64
     /// Nanoseconds until an empty bucket is full again.
     let refillTime: UInt64
@@ -45,13 +45,13 @@ package struct Allowance: Sendable, Equatable, BitwiseCopyable {
         fullAt > now.nanoseconds ? min(fullAt - now.nanoseconds, rate.refillTime) : 0
     }
 
-    /// The number left in the bucket.
+    /// The number of tokens left in the bucket.
     package func remaining(_ rate: Rate, now: MonotonicTime) -> Int {
         Int((rate.refillTime - used(rate, now)) / rate.interval)
     }
 
-    /// The time until the bucket contains at least one; zero if it does now. A bucket below empty, which was used under
-    /// another rate, becomes empty.
+    /// The time until the bucket contains at least one token; zero if it contains one. A bucket below empty, which was
+    /// used under another rate, becomes empty.
     @inline(__always)
     package mutating func wait(_ rate: Rate, now: MonotonicTime) -> Duration {
         if fullAt > now.nanoseconds, fullAt - now.nanoseconds > rate.refillTime {
@@ -69,13 +69,13 @@ package struct Allowance: Sendable, Equatable, BitwiseCopyable {
     /// The time until the bucket is full.
     package func fullIn(_ rate: Rate, now: MonotonicTime) -> Duration { .nanoseconds(Int64(used(rate, now))) }
 
-    /// Takes one from the bucket. An empty bucket stays empty.
+    /// Takes one token from the bucket. An empty bucket stays empty.
     @inline(__always)
     package mutating func take(_ rate: Rate, now: MonotonicTime) {
         fullAt = now.nanoseconds &+ min(used(rate, now) + rate.interval, rate.refillTime)
     }
 
-    /// Gives one back to the bucket.
+    /// Gives one token back to the bucket.
     package mutating func refund(_ rate: Rate, now: MonotonicTime) {
         let used = used(rate, now)
         fullAt = now.nanoseconds &+ (used > rate.interval ? used - rate.interval : 0)

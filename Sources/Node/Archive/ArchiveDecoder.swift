@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Reads the plain text of a state archive (``StateArchive``), of which it keeps at most a chunk.
+/// Reads the plain text of a state archive (``StateArchive``). Keeps no more of it than a chunk and the head of a file.
 struct ArchiveDecoder {
-    /// What the archive says next.
+    /// The next part of the archive.
     enum Event: Equatable {
         /// A file begins; its content follows.
         case file(path: String, size: UInt64)
@@ -19,7 +19,7 @@ struct ArchiveDecoder {
     private static let (lengthSize, numberSize) = (MemoryLayout<UInt16>.size, MemoryLayout<UInt64>.size)
 
     private var buffer: ArraySlice<UInt8> = []
-    /// The bytes of the file that have not come yet.
+    /// The number of bytes of the file that have not been read yet.
     private var left: UInt64 = 0
 
     /// Whether everything that was appended has been read.

@@ -92,7 +92,7 @@ package enum StateArchive {
         let bytes: [UInt8]
     }
 
-    /// More than any file of an onion has.
+    /// The size in bytes above which a file is none of tor's.
     private static let maximumOnionFile = 65_536
 
     /// Reads the directories of all onions in tor's data directory, which may belong to another user than the state; none if
@@ -119,7 +119,7 @@ package enum StateArchive {
             let descriptor = try create("\(directory)/\(file.path)")
             defer { close(descriptor) }
             try write(file.bytes, to: descriptor, of: file.path)
-            // A node of another user lists the authorised senders.
+            // The node lists the authorised senders, and may run as another user than tor.
             if file.path.contains("/authorized_clients/"), fchmod(descriptor, 0o640) != 0 {
                 throw system("set the mode of", file.path)
             }
@@ -156,8 +156,8 @@ package enum StateArchive {
 
     // MARK: Import
 
-    /// Reads an archive into an empty state directory, which is created if it does not exist. Changes nothing if it
-    /// throws.
+    /// Reads an archive into an empty state directory, which is created if it does not exist. Imports nothing if it
+    /// throws, unless moving the files to their places fails.
     /// - Parameter hasSpool: whether to import the spool, if there is one.
     /// - Throws: ``Failure``.
     package static func restore(
@@ -221,7 +221,7 @@ package enum StateArchive {
 
     /// Moves the files of a complete draft into place.
     private static func move(_ draft: String, to state: String) throws(Failure) {
-        // The keys of the onions come first: with the databases alone, the node would begin a life of its own.
+        // The keys of the onions come first: a node with the databases alone would make new onions.
         if access("\(draft)/\(tor)", F_OK) == 0 {
             guard mkdir("\(state)/\(tor)", 0o700) == 0 || errno == EEXIST else {
                 throw system("create", "\(state)/\(tor)")
@@ -256,7 +256,7 @@ package enum StateArchive {
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
     }
 
-    /// The names in a directory, sorted; none if there is no directory.
+    /// The names in a directory, sorted, without those that begin with a dot; none if there is no directory.
     private static func names(in directory: String) throws(Failure) -> [String] {
         guard let stream = opendir(directory) else {
             if errno == ENOENT { return [] }
@@ -396,7 +396,7 @@ package enum StateArchive {
             }
         }
 
-        /// Reads so many bytes, or fewer at the end of the file.
+        /// Reads this many bytes, or fewer at the end of the file.
         private static func take(_ count: Int, from input: Int32) throws(Failure) -> [UInt8] {
             var bytes: [UInt8] = []
             while bytes.count < count {
@@ -424,7 +424,7 @@ package enum StateArchive {
             }
         }
 
-        /// What the archive says next.
+        /// Reads the next part of the archive.
         mutating func next() throws(Failure) -> ArchiveDecoder.Event {
             do {
                 while true {

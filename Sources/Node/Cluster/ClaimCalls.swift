@@ -6,16 +6,16 @@ import Redis
 import TNP
 import Time
 
-/// The rates that the nodes of a cluster share, and the days for which a record counts: numbers in a text.
+/// The rates that the nodes of a cluster share, and the days for which a record counts, as the text of numbers that
+/// functions.lua reads.
 package struct SharedLimits: Sendable {
     private let settings: AdmissionSettings
     private let senderProtocol: Admission.SenderProtocol
     /// All rates and days.
     let all: String
-    /// Without the rates of budgets.
+    /// The rate of device tokens and all days, with 0 in place of the rates of budgets.
     let none: String
 
-    /// The limits of these settings.
     /// - Parameter senderProtocol: the endpoint that received the submission.
     package init(_ settings: AdmissionSettings, for senderProtocol: Admission.SenderProtocol) {
         self.settings = settings
@@ -30,7 +30,7 @@ package struct SharedLimits: Sendable {
         return [interval, interval * rate.burst].map { Int64(clamping: $0) }
     }
 
-    /// Without the rates of budgets that are not wanted.
+    /// The limits with 0 in place of the rates of budgets that are not wanted.
     func only(_ isWanted: (SharedBudget) -> Bool) -> String {
         Self.text(settings, for: senderProtocol, wanting: isWanted)
     }
@@ -50,11 +50,11 @@ package struct SharedLimits: Sendable {
 
 /// The keys of an envelope in the engine.
 package struct EnvelopeKeys: Sendable {
-    /// The key of the envelope itself.
+    /// The key of the envelope's claim or outcome.
     package let digest: [UInt8]
     /// The keys of the envelope if it is stored.
     let stored: StoredEnvelopeKeys
-    /// The keys of envelope, pair and device token, and those of the budgets.
+    /// The keys of the claim, of device token and iv, and of the device token, and those of the budgets.
     let all: RedisArguments
 
     /// - Parameters:
@@ -107,7 +107,7 @@ package enum ClaimAnswer: Sendable, Equatable {
     /// The nodes together refuse the submission.
     case refused(SharedRefusal)
 
-    /// What a node returns that refuses an envelope although the engine has given it to this node.
+    /// What a node gives back to the engine when it refuses an envelope that it has claimed.
     package struct Release: Equatable, Sendable {
         /// What the sender gets back; `nil` if that is not known.
         package let refund: Admission.Refund?
@@ -115,7 +115,7 @@ package enum ClaimAnswer: Sendable, Equatable {
         package let wasUnproven: Bool
     }
 
-    /// What a node returns that refuses the envelope; `nil` if it has been given nothing.
+    /// What a node gives back when it refuses the envelope; `nil` if the engine gave it nothing.
     /// - Parameter answer: `nil` if the reply was lost: the engine may have given the envelope to the node.
     package static func release(after answer: ClaimAnswer?) -> Release? {
         switch answer {
@@ -125,7 +125,7 @@ package enum ClaimAnswer: Sendable, Equatable {
         }
     }
 
-    /// Decodes the reply to `take` or `resume`; `nil` if it is none.
+    /// Decodes the reply to `take` or `resume`; `nil` if it is malformed.
     package init?(_ reply: RedisReply) {
         switch reply {
         case .status("claimed"): self = .resumed
@@ -167,7 +167,7 @@ extension RedisReply {
 
 extension SharedRecord {
     /// Decodes a record of the engine, as functions.lua describes it.
-    /// - Returns: the record, and its last number; `nil` if it is none.
+    /// - Returns: the record, and its last number; `nil` if the text is malformed.
     static func decode(_ text: [UInt8]) -> (record: SharedRecord, last: UInt64)? {
         var numbers = DecimalNumbers(text)
         guard let standing = numbers.next().flatMap({ UInt8(exactly: $0) }), let since = numbers.next(),
@@ -178,7 +178,7 @@ extension SharedRecord {
         return (record, last)
     }
 
-    /// The record in the form of the engine, with an empty bucket.
+    /// The record in the form of the engine, with a full bucket.
     fileprivate var text: [UInt8] {
         var text: [UInt8] = []
         for number in [UInt64(clamping: standing), since, UInt64(clamping: day), sender, UInt64(clamping: unsignedDay)]
@@ -191,7 +191,7 @@ extension SharedRecord {
     }
 }
 
-/// Reads decimal numbers with one space between two.
+/// Reads decimal numbers that are separated by one space each.
 private struct DecimalNumbers {
     private let text: [UInt8]
     private var index = 0

@@ -7,7 +7,7 @@ import Time
 /// Calls of the engine's functions.
 extension Engine {
     /// Sends a command.
-    /// - Returns: `false` if the engine cannot be used; the receiver then learns nothing.
+    /// - Returns: `false` if the engine cannot be used; the receiver then gets no reply.
     package func send(_ command: RedisCommand, number: UInt64, for receiver: any RedisReceiver) -> Bool {
         guard status.isAvailable, let connection else { return false }
         connection.send(command, number: number, for: receiver)

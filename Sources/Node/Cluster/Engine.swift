@@ -5,8 +5,9 @@ import EventLoop
 import Redis
 import Time
 
-/// The engine that the nodes of a cluster share: keeps a connection to its primary, and gives heartbeats, as
-/// ``EngineState`` decides. A node works on alone while the engine cannot be reached, and returns to it by itself.
+/// A node's access to the engine that the nodes of a cluster share: keeps a connection to its primary, and sends
+/// heartbeats. ``EngineState`` decides what follows from the replies. While the engine cannot be reached, the node
+/// decides alone, and connects again by itself.
 package final class Engine: RedisReceiver, @unchecked Sendable {
     // Unchecked: used on the loop's thread only; its task prefers the loop's executor.
 
@@ -33,8 +34,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     /// Receives each event, on the loop. Set it before ``start(isolation:)``.
     package var report: (Event) -> Void = { _ in }
     /// Receives each heartbeat that the engine has confirmed: when the session ends without another one, and whether
-    /// other nodes may have taken over what this node had claimed. Called before ``report``. Set it before
-    /// ``start(isolation:)``.
+    /// other nodes may have taken over what this node had claimed. Called before ``report`` receives
+    /// ``Event/available``. Set it before ``start(isolation:)``.
     package var renewed: (_ end: MonotonicTime, _ isNew: Bool) -> Void = { _, _ in }
     /// The connection to the primary; `nil` if there is none.
     private(set) var connection: RedisConnection?
@@ -51,7 +52,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     package var isAsked: Bool { state.isAsked(at: .now) }
 
     /// - Parameters:
-    ///   - version: of Tocsin, for the other nodes' dashboards.
+    ///   - version: the version of Tocsin, for the other nodes' dashboards.
     ///   - formerSession: ``session`` of an earlier process of this node; `nil` if none is known. What it was delivering
     ///     when it ended is then free for other nodes at once.
     package init(
@@ -67,7 +68,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         self.loop = loop
         heartbeatTimer = Timer(on: loop) { [unowned self] in sendHeartbeat() }
         watch = settings.sentinelWatch(on: loop)
-        // What a demoted primary takes is lost.
+        // A demoted primary loses what it still takes.
         watch?.changed = { [weak self] primary in
             self?.connection?.close(.disconnected("the engine's primary is now \(primary)"))
         }
@@ -75,8 +76,8 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
 
     // MARK: Life cycle
 
-    /// Connects, and stays connected until ``stop()``. Waits until the first attempt has ended, but not for long: a node
-    /// starts without the engine, too.
+    /// Connects, and stays connected until ``stop()``. Waits until the first attempt has ended, but no longer than 3 s:
+    /// a node starts without the engine, too.
     package func start(isolation: isolated (any Actor)? = #isolation) async {
         task = Task(executorPreference: loop) { await self.run() }
         let deadline = MonotonicTime.now + Self.firstTimeout

@@ -4,7 +4,7 @@ import EventLoop
 import Redis
 import Time
 
-/// What `tocsin check` looks at.
+/// What `tocsin check --cluster` examines of the engine.
 package struct EngineFacts: Sendable, Equatable {
     /// What the engine says about itself (Redis, INFO), by name.
     package var information: [String: String]
@@ -12,7 +12,7 @@ package struct EngineFacts: Sendable, Equatable {
     package var membership: Membership
     /// The engine's clock minus this machine's.
     package var clockOffset: Duration
-    /// Whether it obeys whoever reaches it, without a password.
+    /// Whether it accepts commands from clients that give no password.
     package var obeysStrangers: Bool
 
     /// Connects to the engine as a node would, without becoming a member.

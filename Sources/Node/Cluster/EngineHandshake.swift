@@ -7,7 +7,7 @@ import Time
 
 /// Connects to the engine's primary, and makes sure that this node may share its state.
 package struct EngineHandshake {
-    /// How long one connection may take.
+    /// How long it may take to open a connection.
     private static let dialTimeout = Duration.seconds(5)
     private static let epochLength = 8
 
@@ -16,7 +16,7 @@ package struct EngineHandshake {
     let loop: EventLoop
 
     /// Connects, and loads the functions.
-    /// - Parameter primary: the engine's.
+    /// - Parameter primary: the address of the engine's primary.
     /// - Returns: the connection, and the epoch of the engine's state.
     /// - Throws: ``EngineProblem``.
     func connect(
@@ -33,9 +33,9 @@ package struct EngineHandshake {
         }
     }
 
-    /// Whether the engine answers PING to whoever has not logged in.
+    /// Whether the engine answers a PING from a client that has not logged in.
     func isOpenToStrangers(at primary: Endpoint, isolation: isolated (any Actor)? = #isolation) async -> Bool {
-        // The socket's mode says who reaches it.
+        // The mode of a Unix socket decides who can connect.
         if case .unix = primary { return false }
         guard let connection = try? await open(primary) else { return false }
         defer { connection.close(.disconnected("the check has ended")) }

@@ -18,7 +18,7 @@ package struct EngineSettings: Sendable, Redacted {
     /// The name of this node, different from those of the other nodes.
     package var node: String
     package var address: Address
-    /// Sealed and hashed under this key; the same for all nodes.
+    /// The key under which the nodes seal and hash what they give to the engine; the same for all nodes.
     package var secret: SecretBytes
     /// Identifies the key of the node's store of handles; `nil` if it keeps none. The same for all nodes that do.
     package var handleCheck: [UInt8]?
@@ -44,7 +44,7 @@ package struct EngineSettings: Sendable, Redacted {
 }
 
 extension EngineSettings {
-    /// What watches the Sentinels; `nil` without any.
+    /// The watch of the Sentinels; `nil` if none are configured.
     func sentinelWatch(on loop: EventLoop) -> SentinelWatch? {
         guard case .sentinels(let endpoints) = address else { return nil }
         return SentinelWatch(endpoints, self, on: loop)

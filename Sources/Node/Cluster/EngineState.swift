@@ -4,13 +4,13 @@ import Redis
 import Time
 
 extension Engine {
-    /// What changes.
+    /// A change that ``Engine`` reports.
     package enum Event: Equatable {
         /// The engine can be used.
         case available
         /// The engine cannot be used, for this reason.
         case unavailable(EngineProblem)
-        /// An answer took longer than ``answerTimeout``: the node decides alone for a moment.
+        /// An answer took longer than ``answerTimeout``: the node decides alone for a second.
         case slow
         /// The engine is no longer slow.
         case fast
@@ -30,7 +30,7 @@ extension Engine {
         package var isSlow = false
         /// When ``isAvailable`` last changed, or the node started.
         package var since: MonotonicTime
-        /// The time between the last heartbeat and its reply.
+        /// The time between the last answered heartbeat and its reply.
         package var roundTrip: Duration?
         /// The engine's clock minus this node's.
         package var clockOffset: Duration?
@@ -87,7 +87,7 @@ struct EngineState {
         self.epoch = epoch
     }
 
-    /// There is no connection, for a reason.
+    /// The connection has failed, or could not be opened.
     mutating func failed(_ problem: EngineProblem, now: MonotonicTime, _ actions: inout [Action]) {
         hasTried = true
         guard status.isAvailable || status.problem != problem else { return }
@@ -108,14 +108,14 @@ struct EngineState {
         _ reply: Result<RedisReply, RedisError>, now: MonotonicTime, _ actions: inout [Action]
     ) {
         switch reply {
-        // The next heartbeat comes soon enough.
+        // The next heartbeat comes before the session ends.
         case .failure(.tooManyWaiting): break
         case .failure(let error): actions.append(.close(error))
         case .success(let reply):
             guard let membership = Membership(reply), let heartbeat else {
                 return actions.append(.close(.malformed("not the reply to a heartbeat")))
             }
-            // The handshake gives the engine a new one.
+            // The next handshake gives the engine a new epoch.
             guard membership.epoch == epoch else {
                 return actions.append(.close(.disconnected("the engine has lost its state")))
             }

@@ -3,7 +3,7 @@
 import Admission
 import Redis
 
-/// What the engine holds of a handle.
+/// The engine's record of a handle.
 package struct SharedHandle: Sendable, Equatable {
     /// The sequence of the owner's last request.
     package let sequence: UInt64
@@ -51,7 +51,7 @@ package struct HandleCalls: Sendable {
         return command
     }
 
-    /// Says that the phone behind a handle was rung on a day.
+    /// Tells the engine that the phone behind a handle was rung on a day.
     /// - Parameters:
     ///   - day: the beginning of the day, Unix time in seconds.
     ///   - life: the seconds for which the engine keeps the handle.

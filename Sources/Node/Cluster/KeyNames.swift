@@ -4,8 +4,9 @@ import Admission
 import Cryptography
 import Redis
 
-/// The names of the engine's keys, and the encryption of their values. Whoever reads the engine's memory or files learns
-/// no device token and no provider token: names are keyed hashes, and values are sealed, both under the cluster's key.
+/// The names of the engine's keys, and the encryption of their values. The engine's memory and files show no device
+/// token and no provider token: names contain keyed hashes, and outcomes, stored envelopes and provider tokens are
+/// sealed, both under the cluster's key.
 package struct KeyNames: Sendable {
     /// The kind of a key, which is a readable part of its name.
     package enum Kind: String, CaseIterable, Sendable {
@@ -21,7 +22,7 @@ package struct KeyNames: Sendable {
         case session = "n"
         /// An envelope: the claim of a session, or its sealed outcome.
         case envelope = "d"
-        /// A device token and an iv: a hash of the ciphertext.
+        /// For a device token and an iv: a hash of the ciphertext that was sent with them.
         case pair = "i"
         /// The record of a device token.
         case deviceToken = "t"

@@ -5,7 +5,6 @@ import Time
 
 /// A node of the cluster, as the engine knows it.
 package struct Member: Sendable, Equatable {
-    /// The node's name.
     package let name: String
     /// The version of Tocsin that it runs.
     package let version: String
@@ -39,7 +38,7 @@ package struct Membership: Equatable, Sendable {
     package let time: Int64
     /// All nodes of the last day, in the order of their names.
     package let members: [Member]
-    /// The session that had the node's name before; `nil` if there was none.
+    /// After `renew`: the session that had the node's name before; `nil` if there was none.
     let nameOwner: String?
     /// After `renew`: whether the node's session had ended, so that other nodes may have taken over what it had claimed.
     let hadEnded: Bool

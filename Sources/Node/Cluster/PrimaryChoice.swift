@@ -6,8 +6,8 @@ import Redis
 /// The engine's primary, as a Sentinel names it.
 struct NamedPrimary: Equatable, Sendable {
     let endpoint: Endpoint
-    /// Grows with each failover. During one, from the moment at which the replica is promoted, it lies between the epochs
-    /// of before and after (Redis, "High availability with Sentinel", configuration epochs).
+    /// Twice the configuration epoch, which grows with each failover (Redis, "High availability with Sentinel",
+    /// configuration epochs). One more while a failover is in progress and the replica has been promoted.
     let epoch: Int64
 
     /// - Parameters:
@@ -33,8 +33,8 @@ struct NamedPrimary: Equatable, Sendable {
     init(_ endpoint: Endpoint, epoch: Int64) { (self.endpoint, self.epoch) = (endpoint, epoch) }
 }
 
-/// Which primary is the right one, if the Sentinels do not agree: that of the highest epoch. One of an earlier epoch was
-/// demoted, although it may still believe to be the primary; what it takes is lost.
+/// Chooses the primary when the Sentinels do not agree: the one of the highest epoch. A primary of an earlier epoch was
+/// demoted, although it may still act as the primary; it loses what it takes.
 struct PrimaryChoice {
     private let sentinels: Int
     private var named: [Int: NamedPrimary] = [:]
@@ -46,16 +46,16 @@ struct PrimaryChoice {
     /// Notes that a Sentinel does not answer.
     mutating func lost(_ sentinel: Int) { named[sentinel] = nil }
 
-    /// Notes what a Sentinel says now.
+    /// Notes which primary a Sentinel names.
     mutating func heard(_ answer: NamedPrimary, from sentinel: Int) {
         named[sentinel] = answer
         guard let latest = primary, answer.epoch <= latest.epoch else { return primary = answer }
         if answer.epoch == latest.epoch {
-            // Two names of one server, as long as somebody uses the first.
+            // Both name the same server. The name changes only when no Sentinel gives the old one any more.
             if !named.values.contains(latest) { primary = answer }
             return
         }
-        // Their epochs begin again if all have lost their files.
+        // The epochs begin again if the Sentinels have lost their files.
         if 2 * named.count > sentinels, named.values.allSatisfy({ $0.epoch < latest.epoch }) {
             primary = named.values.max { $0.epoch < $1.epoch }
         }

@@ -46,7 +46,7 @@ struct SentinelPanel {
     /// Whether every Sentinel has answered or failed since it was asked.
     var isComplete: Bool { sentinels.allSatisfy(\.hasReplied) }
 
-    /// The primary, if a Sentinel has named it since it was asked, or what is wrong with each.
+    /// The primary, if a Sentinel has named one since it was asked, or the problem of each Sentinel.
     var answer: Result<Endpoint, EngineProblem> {
         if let primary = latest, sentinels.contains(where: { $0.problem == nil && $0.hasReplied }) {
             return .success(primary)
@@ -58,7 +58,7 @@ struct SentinelPanel {
     /// Whether and how to ask a Sentinel now.
     mutating func question(to index: Int, isConnected: Bool) -> Question {
         if isConnected {
-            // One that is silent is asked again when it has answered, or its connection has ended.
+            // A silent Sentinel is asked again once it has answered, or its connection has ended.
             guard sentinels[index].hasReplied else { return .none }
             asked(index)
             return .ask
@@ -87,7 +87,7 @@ struct SentinelPanel {
     }
 
     /// A Sentinel has answered `SENTINEL get-master-addr-by-name`, or then `SENTINEL MASTER`.
-    /// - Returns: the new primary, if this answer makes another one take the place of the last.
+    /// - Returns: the new primary, if this answer changes it.
     mutating func replied(_ index: Int, isAddress: Bool, _ reply: Result<RedisReply, RedisError>) -> Endpoint? {
         let endpoint = sentinels[index].endpoint
         switch reply {

@@ -21,7 +21,7 @@ final class SentinelWatch: RedisReceiver, @unchecked Sendable {
     private var isStopped = false
     /// The latest primary; `nil` before the first answer.
     var latest: Endpoint? { panel.latest }
-    /// Receives the primary when another one takes the place of the last.
+    /// Receives the new primary after each change.
     var changed: (Endpoint) -> Void = { _ in }
 
     init(_ endpoints: [Endpoint], _ settings: EngineSettings, on loop: EventLoop) {
@@ -30,12 +30,13 @@ final class SentinelWatch: RedisReceiver, @unchecked Sendable {
         timer = Timer(on: loop) { [unowned self] in ask() }
     }
 
-    /// The primary: what the Sentinels say that answer within a second.
+    /// The primary, as the Sentinels name it that answer within a second. If none does, waits up to 3 s for a first
+    /// answer.
     /// - Throws: ``EngineProblem`` if none names it.
     func primary(isolation: isolated (any Actor)? = #isolation) async throws(EngineProblem) -> Endpoint {
         ask()
         let start = MonotonicTime.now
-        // Sleeping does not wait in a task that has been cancelled.
+        // In a cancelled task, `sleep` returns at once: the loop would spin.
         while !Task.isCancelled, !panel.isComplete, .now < start + Self.firstTimeout,
             latest == nil || .now < start + Self.interval
         {

@@ -22,7 +22,7 @@ local function ensure(key, default)
   return default
 end
 
--- Keys and arguments come as lists. A function with these names, in this order, gets them by name instead.
+-- Redis passes keys and arguments as lists. Wraps a function that gets them by these names instead.
 local function named(key_names, argument_names, body)
   local function by_name(names, values)
     local fields = {}
@@ -47,8 +47,8 @@ end
 
 local maximum_absence = 86400 * 1000000
 
--- For each node of the last day: its name, the milliseconds since it last said that it lives, and its text. Then the
--- names of all other nodes.
+-- For each node with a heartbeat in the last day: its name, the milliseconds since that heartbeat,
+-- and its text. Then the names of all other nodes.
 local function living(key, now)
   local fields = redis.call('HGETALL', key)
   local nodes, absent = {}, {}
@@ -64,17 +64,17 @@ local function living(key, now)
   return nodes, absent
 end
 
--- Returns the time, and all nodes.
+-- Returns the time in microseconds, and the nodes of the last day.
 local members = named({'nodes'}, {}, function(keys)
   local now = time()
   local nodes = living(keys.nodes, now)
   return {text(now), nodes}
 end)
 
--- Says that a node lives. life is the milliseconds until the session ends, former_session the key of the session of its
--- earlier process or an empty text.
--- Returns the time, all nodes, what was stored under the node's name before, whether the session existed, and the epoch
--- or an empty text.
+-- Records a node's heartbeat. life is the milliseconds until the session ends, former_session the
+-- key of the session of the node's earlier process or an empty text.
+-- Returns the time in microseconds, the nodes of the last day, what was stored under the node's
+-- name before, 1 if the session existed or else 0, and the epoch or an empty text.
 local renew = named({'session', 'nodes', 'epoch'}, {
   'life', 'name', 'about', 'former_session'
 }, function(keys, arguments)
@@ -90,7 +90,7 @@ local renew = named({'session', 'nodes', 'epoch'}, {
   return {text(now), nodes, before, existed, redis.call('GET', keys.epoch) or ''}
 end)
 
--- Says that a node stops.
+-- Removes a node that stops, and ends its session.
 local leave = named({'session', 'nodes'}, {'name'}, function(keys, arguments)
   redis.call('DEL', keys.session)
   redis.call('HDEL', keys.nodes, arguments.name)
@@ -104,8 +104,9 @@ local function provider_token(key)
   return {id = fields[1], sealed = fields[2], age = math.floor((time() - fields[3]) / 1000000)}
 end
 
--- Stores a provider token, unless another one is younger than the shortest interval. The age, the shortest interval
--- between two tokens and the longest life are seconds.
+-- Stores a provider token, unless the engine has one that is younger than it or than the shortest
+-- interval between two tokens. The age, that interval and the longest life are seconds. Releases
+-- the lock.
 -- Returns the sealed token that all nodes use now, and its age.
 local offer = named({'token', 'lock'}, {
   'id', 'sealed', 'age', 'minimum_interval', 'maximum_life'
@@ -139,11 +140,11 @@ local token = named({'token', 'lock'}, {'refused', 'renewal_age', 'minimum_inter
 end)
 
 -- Token buckets (GCRA, ITU-T I.371 annex A). A bucket is the time at which it is full again; interval and refill are
--- the microseconds in which it gains one, and in which an empty one becomes full.
+-- the microseconds in which it gains one token, and in which an empty one becomes full.
 
 local function used_part(full, now, refill) return math.min(math.max(full - now, 0), refill) end
 
--- Microseconds until the bucket contains one.
+-- Microseconds until the bucket contains one token.
 local function wait_time(full, now, interval, refill)
   return math.max(used_part(full, now, refill) + interval - refill, 0)
 end
@@ -156,7 +157,8 @@ local function after_refund(full, now, interval, refill)
   return now + math.max(used_part(full, now, refill) - interval, 0)
 end
 
--- A bucket that has a key of its own. With an interval of 0, there is none, and nothing happens.
+-- A bucket that has a key of its own. An interval of 0 stands for no bucket: its functions then do
+-- nothing.
 local function bucket(key, now, interval, refill)
   local exists = interval > 0
   local full = exists and tonumber(redis.call('GET', key) or 0) or 0
@@ -173,8 +175,9 @@ end
 
 local function milliseconds(microseconds) return math.ceil(microseconds / 1000) end
 
--- The record of a device token, six numbers in a text: standing (0 unproven, 1 proven, 2 dead), since when, day of the
--- last use, sender key (0 for none), day of the last unsigned notification (0 for none), bucket.
+-- The record of a device token, six numbers in a text: standing (0 unproven, 1 proven, 2 dead),
+-- since when (Unix time in milliseconds), day of the last use, hash of the sender key (0 for none),
+-- day of the last unsigned notification (0 for none), bucket (Unix time in microseconds).
 
 local function record_from(numbers)
   local standing, since, day_used, sender, unsigned, full =
@@ -196,7 +199,8 @@ local function record_text(record, last)
     last)
 end
 
--- Forgets what is too old, as each node does.
+-- Expires the standing, the binding and the unsigned day of a record, by the rules of
+-- AdmissionSettings.
 local function expire(record, today, days)
   local age = math.max(0, today - record.day)
   if (record.standing == 1 and age >= days.proven) or (record.standing == 2 and age >= days.dead) then
@@ -220,7 +224,7 @@ end
 -- and HTTP (0 for none), and the days of proven, dead and bound device tokens and of unsigned notifications.
 local rates, ages = {'device', 'app', 'unproven', 'http'}, {'proven', 'dead', 'forget', 'quiet'}
 
--- Nodes have the same few texts of limits for long.
+-- The parsed limits, by their texts: nodes send the same few texts in each call.
 local known_limits, known_count = {}, 0
 
 local function limits_from(numbers)
@@ -244,7 +248,8 @@ local function named_bucket(name, keys, limits, now)
   return bucket(keys[name], now, limits[name].interval, limits[name].refill)
 end
 
--- Whether another living node delivers an envelope, or the sealed outcome if there is one.
+-- {'final', the sealed outcome} if an envelope has one, elsewhere if another living node delivers
+-- it, else nil.
 local function holder(key, session_key, session)
   local claim = redis.call('GET', key)
   if not claim then return nil end
@@ -256,11 +261,13 @@ local function holder(key, session_key, session)
   return nil
 end
 
--- Admits an envelope for all nodes, and claims it for one. The rules are those of Admission.admit. content is a hash of
--- the ciphertext, claim_life the milliseconds that the claim may last; app, unproven and http are the buckets of the
--- app, of unproven device tokens and of HTTP. signer is the sender's key, 0 for none; obstacle is why an unproven
--- device token would be refused, or an empty text; record is what the node knows of the device token; predecessor is
--- the earlier key whose binding the signer takes over, 0 for none.
+-- Admits an envelope for all nodes, and claims it for one. The rules are those of Admission.admit.
+-- content is a hash of the ciphertext, claim_life the milliseconds that the claim may last; app,
+-- unproven and http are the buckets of the app, of unproven device tokens and of HTTP. signer is
+-- the hash of the sender's or the handle owner's key, 0 for none; sender_keys_count is 1 if sender
+-- keys count, else 0; obstacle is why an unproven device token would be refused, or an empty text;
+-- record is what the node knows of the device token; predecessor is the hash of the earlier key
+-- whose binding the signer takes over, 0 for none.
 -- Returns {'claimed', the record with the used part of its bucket as the last number}, {'final', sealed},
 -- {'over', what, milliseconds}, {'device', milliseconds, used part}, {'dead', since}, or one of elsewhere, iv,
 -- key_required, key_mismatch, proof, circuit.
@@ -332,7 +339,8 @@ end)
 
 local maximum_storage = 40 * 86400
 
--- Gives a stored envelope to a session. `rows` is the beginning of the names of the sessions' envelopes.
+-- Gives a stored envelope to a session. The key of the set of a session's envelopes is `rows` and
+-- the session.
 local function give(row, rows, sessions, session)
   local former = redis.call('HGET', row, 's')
   if former and former ~= session then
@@ -351,9 +359,9 @@ local function drop(row, rows, session)
   redis.call('DEL', row)
 end
 
--- Keeps an envelope that a node has stored, so that another node can deliver it if that node ends. of_sessions is the
--- beginning of the names of the sessions' envelopes, sessions those that have any; life is the milliseconds until the
--- envelope expires.
+-- Keeps an envelope that a node has stored, so that another node can deliver it if that node ends.
+-- of_sessions is the beginning of the keys of the sessions' sets of envelopes, sessions the set of
+-- the sessions that have any; life is the milliseconds until the envelope expires.
 local keep = named({'envelope', 'digest', 'of_sessions', 'sessions'}, {
   'session', 'sealed', 'life'
 }, function(keys, arguments)
@@ -394,13 +402,15 @@ local adopt = named({'of_sessions', 'sessions', 'session'}, {'session', 'room'},
   return adopted
 end)
 
--- Records the outcome of an envelope that this node, or none, has claimed; once. What a push service has said counts
--- also if another node has claimed the envelope meanwhile. Without an outcome, the envelope is free for another node.
--- Only who has claimed it gets a refund, from the buckets whose limits are not 0. outcome is sealed, or an empty text
--- if a resend is to be tried again; memory is the milliseconds for which it is remembered. event is what the push
--- service says of the device token (accepted, gone, bad or an empty text), since when; signer is who may bind it then,
--- predecessor the earlier key whose binding the signer takes over. of_sessions is the beginning of the names of the
--- sessions' envelopes.
+-- Records the outcome of an envelope once, if this node or none has claimed it. What a push service
+-- has said counts also if another node has claimed the envelope meanwhile. Without an outcome, the
+-- envelope is free for another node. Only the session that has claimed it gets a refund, from the
+-- buckets whose limits are not 0. outcome is sealed, or an empty text if a resend is to be tried
+-- again; memory is the milliseconds for which it is remembered. event is what the push service says
+-- of the device token (accepted, gone, bad or an empty text), since its Unix time in milliseconds;
+-- signer is the hash of the key to which an acceptance may bind it, predecessor that of the earlier
+-- key whose binding the signer takes over. of_sessions is the beginning of the keys of the
+-- sessions' sets of envelopes.
 -- Returns the record with 0 as the last number, or ignored.
 local conclude = named({
   'digest', 'iv', 'device', 'app', 'unproven', 'http', 'envelope', 'of_sessions', 'sessions'
@@ -495,13 +505,14 @@ local spend = named({'budget'}, {'interval', 'refill', 'is_refund'}, function(ke
 end)
 
 -- A handle: q the sequence of its owner's last request, v the sealed record, s its state (0 not yet rung, 1 in use, 2
--- ended), t the time of its registration or last use.
+-- ended), t the Unix time of its registration or last use, in seconds.
 
 -- Compares sequences, which can be larger than a Lua number holds exactly.
 local function is_larger(one, other) return #one > #other or (#one == #other and one > other) end
 
--- Takes over a node's record of a handle if it is newer. The arguments but life, the seconds for which to keep it, are
--- the node's record; sequence is an empty text if it has none.
+-- Stores a node's record of a handle if it is newer than the engine's. The arguments are the node's
+-- record, except life, the seconds for which to keep it; sequence is an empty text if the node has
+-- none.
 -- Returns {sequence, sealed, state, time} if the engine has a newer one.
 local handle = named({'handle'}, {'sequence', 'sealed', 'state', 'used', 'life'}, function(keys, arguments)
   local sequence, sealed, state, used = unpack(redis.call('HMGET', keys.handle, 'q', 'v', 's', 't'))
@@ -521,7 +532,9 @@ local handle = named({'handle'}, {'sequence', 'sealed', 'state', 'used', 'life'}
   return false
 end)
 
--- Says that the phone behind a handle was rung. life is the seconds for which to keep it.
+-- Records that the phone behind a handle was rung. life is the seconds for which to keep the
+-- handle.
+-- Returns 0 if the engine does not have the handle, or it has ended, else 1.
 local ring = named({'handle'}, {'day', 'life'}, function(keys, arguments)
   local state, used = unpack(redis.call('HMGET', keys.handle, 's', 't'))
   if not state or state == '2' then return 0 end

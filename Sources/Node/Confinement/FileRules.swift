@@ -3,19 +3,20 @@
 import CLinux
 import Glibc
 
-/// What a confined process may do with files, sockets and signals; all else is refused by Landlock (landlock(7)). The
-/// rules hold for the thread that applies them, for all threads and processes that it starts, and for ever.
+/// Which files a confined process may use, on which TCP ports it may listen, and to which processes it may send
+/// signals; Landlock (landlock(7)) refuses all others. The rules hold for the thread that applies them and for all
+/// threads and processes that it starts, and cannot be lifted.
 ///
-/// A rule for a directory holds for everything beneath it. A rule for a file holds for that file, not for another one that
-/// takes its name. Paths that do not exist are skipped.
+/// A rule for a directory holds for everything beneath it. A rule for a file holds for that file, not for another one
+/// that takes its name. Paths that cannot be opened, such as those that do not exist, are skipped.
 package struct FileRules: Equatable, Sendable {
     /// Files and directories that may be read.
     package var readable: [String] = []
-    /// Files and directories that may be read, written, created and removed.
+    /// Files and directories that may be read, written, created and removed; no device files may be created.
     package var writable: [String] = []
-    /// Directories in which unix sockets may be made and removed.
+    /// Directories in which unix sockets may be made, and any files removed.
     package var socketDirectories: [String] = []
-    /// Programs that may be executed, and directories of such.
+    /// Programs, and directories of programs, that may be read and executed.
     package var executable: [String] = []
     /// TCP ports on which the process may listen; `nil` to restrict none. Needs Landlock 4 (Linux 6.7).
     package var listeningPorts: [UInt16]?
@@ -39,7 +40,7 @@ package struct FileRules: Equatable, Sendable {
     /// The version of the kernel's Landlock; 0 if it has none.
     package static var version: Int { max(0, Int(clinux_landlock_version())) }
 
-    /// All rights for files in a version.
+    /// All rights for files that a version of Landlock knows, as a bit set.
     private static func allRights(_ version: Int) -> UInt64 {
         var count = 13
         if version >= 2 { count += 1 }
@@ -48,7 +49,8 @@ package struct FileRules: Equatable, Sendable {
         return 1 << count - 1
     }
 
-    /// Confines this thread. Signals then reach only processes with the same rules (Landlock 6, Linux 6.12).
+    /// Confines this thread. From Landlock 6 (Linux 6.12) on, it can then send signals only to processes with the same
+    /// rules.
     /// - Returns: the version of Landlock; 0 if the kernel has none, and then nothing is confined.
     /// - Throws: ``Failure``.
     package func apply() throws(Failure) -> Int {
@@ -69,7 +71,7 @@ package struct FileRules: Equatable, Sendable {
         for path in executable { try allow(path, (Self.read | Self.execute) & all, in: ruleset) }
         let sockets = UInt64(LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE)
         for path in socketDirectories { try allow(path, sockets, in: ruleset) }
-        // No devices: nobody needs to make them.
+        // The process needs to make no device files.
         let write = all & ~(Self.execute | UInt64(LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK))
         for path in writable { try allow(path, write, in: ruleset) }
         if hasNetwork, let listeningPorts {

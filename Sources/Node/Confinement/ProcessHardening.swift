@@ -5,8 +5,8 @@ import Glibc
 
 /// Protects the secrets of this process. Call before the first secret is read.
 package enum ProcessHardening {
-    /// Disables core dumps, as files and through a core handler, and debuggers of the same user. Child processes, such
-    /// as tor, write no core file either.
+    /// Disables core dumps, as files and through a core handler, and keeps debuggers of the same user out. Child
+    /// processes, such as tor, write no core file either.
     /// - Returns: whether everything succeeded. The node can run even if not.
     package static func forbidCoreDumps() -> Bool {
         // The limit alone is not enough: a kernel.core_pattern that pipes to a program ignores it.
@@ -15,8 +15,8 @@ package enum ProcessHardening {
         return clinux_prctl(PR_SET_DUMPABLE, 0) == 0 && isLimited
     }
 
-    /// Raises the limit of open files to its maximum: each connection needs one.
-    /// - Returns: the limit.
+    /// Raises the soft limit of open files to the hard limit: each connection needs a descriptor.
+    /// - Returns: the limit that now applies.
     package static func raiseOpenFiles() -> UInt64 {
         let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -27,7 +27,8 @@ package enum ProcessHardening {
         return UInt64(limit.rlim_cur)
     }
 
-    /// Gives up root's capabilities, if this process has any, except those for files of other users and for low ports.
+    /// Gives up root's capabilities, if this process has any, except those for files of other users and for ports below
+    /// 1024.
     /// - Returns: whether it succeeded.
     package static func dropCapabilities() -> Bool { clinux_keep_capabilities(clinux_file_capabilities) == 0 }
 

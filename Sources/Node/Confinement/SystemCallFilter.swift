@@ -3,14 +3,15 @@
 import CSeccomp
 import Glibc
 
-/// The system calls that a process may make; seccomp refuses all others. The filter holds for the thread that applies it,
-/// for all threads and processes that it starts, and for ever.
+/// The system calls that a process may make; seccomp refuses all others. The filter holds for the thread that applies
+/// it and for all threads and processes that it starts, and cannot be lifted.
 package struct SystemCallFilter: Sendable {
     /// What happens when a process makes another system call.
     package enum Response: Sendable {
         /// The call fails with EPERM.
         case refuse
-        /// The call fails with EPERM if the process that has the returned descriptor says so; see ``RefusedCall``.
+        /// The call waits until the process that reads the returned descriptor lets it fail with EPERM; see
+        /// ``RefusedCall``.
         case report
         /// The process is killed.
         case kill
@@ -45,7 +46,7 @@ package struct SystemCallFilter: Sendable {
     package static let resolver = SystemCallFilter(
         names: memory + threads + files + messages + lookups + time + signals + facts, usesUDP: true)
 
-    /// What a key holder needs until it has read the keys: no sockets but those that it has.
+    /// What a key holder needs until it has read the keys: no sockets but those that it was given.
     package static let keyHolderStart = SystemCallFilter(
         names: memory + threads + files + messages + time + signals + facts + confinement)
 
@@ -83,13 +84,13 @@ package struct SystemCallFilter: Sendable {
         "symlinkat", "sync_file_range", "truncate", "truncate64", "umask", "unlink", "unlinkat", "utime",
         "utimensat", "utimes", "write", "writev",
     ]
-    /// To use sockets that are there.
+    /// Calls for existing sockets.
     private static let messages = [
         "_newselect", "getsockopt", "poll", "ppoll", "ppoll_time64", "pselect6", "recv", "recvfrom", "recvmsg",
         "select",
         "send", "sendmsg", "sendto", "shutdown",
     ]
-    /// To ask name servers, over UDP and TCP.
+    /// Calls to query name servers, over UDP and TCP.
     private static let lookups = [
         "bind", "connect", "getpeername", "getsockname", "recvmmsg", "sendmmsg", "setsockopt", "socket", "socketcall",
     ]
@@ -115,7 +116,7 @@ package struct SystemCallFilter: Sendable {
         "getsid", "getuid", "getuid32", "prlimit64", "setrlimit", "sysinfo", "ugetrlimit", "uname",
     ]
     private static let execution = ["execve", "setpgid", "setsid"]
-    /// To confine oneself further.
+    /// Calls with which a process confines itself further.
     private static let confinement = [
         "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
     ]
@@ -129,8 +130,9 @@ package struct SystemCallFilter: Sendable {
 
     private typealias KindOfSocket = (family: Int32, type: Int32, protocols: [Int32])
 
-    /// The sockets that the node uses: of unix sockets all kinds, and TCP; the kernel's tables of addresses, which resolver
-    /// and tor read. No raw sockets, and no other protocol such as MPTCP, to which Landlock's rules for TCP do not apply.
+    /// The sockets that the node uses: all kinds of unix sockets, TCP, and netlink, with which resolver and tor read
+    /// the kernel's tables of addresses. Not raw IP sockets, and no other protocol such as MPTCP, to which Landlock's
+    /// rules for TCP do not apply.
     private static let kindsOfSocket: [KindOfSocket] = [
         (AF_UNIX, stream, [0]), (AF_UNIX, datagram, [0]), (AF_UNIX, packets, [0]),
         (AF_INET, stream, [0, 6]), (AF_INET6, stream, [0, 6]),
@@ -140,8 +142,8 @@ package struct SystemCallFilter: Sendable {
     /// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW and SOCK_SEQPACKET.
     private static let (stream, datagram, raw, packets): (Int32, Int32, Int32, Int32) = (1, 2, 3, 5)
 
-    /// Masks and values so that each 32-bit number, except the excluded ones, matches exactly one: the branches that leave
-    /// the paths of the excluded numbers in a binary tree.
+    /// Masks and values such that each 32-bit number, except the excluded ones, matches exactly one pair: in the binary
+    /// tree of all numbers, they are the subtrees next to the paths of the excluded numbers.
     static func allBut(_ excluded: [UInt32]) -> [(mask: UInt32, value: UInt32)] {
         var found: [(mask: UInt32, value: UInt32)] = []
         func descend(_ mask: UInt32, _ value: UInt32, _ bit: UInt32) {
@@ -153,7 +155,7 @@ package struct SystemCallFilter: Sendable {
         return found
     }
 
-    /// Allows a call with harmless arguments only.
+    /// Allows a call with harmless arguments only, if the call has harmful ones.
     /// - Returns: whether it is such a call.
     private func allowSome(_ name: String, _ call: Int32, in filter: scmp_filter_ctx) -> Bool {
         func allow(_ argument: UInt32, _ comparison: scmp_compare, _ value: UInt64, _ second: UInt64 = 0) {
@@ -161,7 +163,7 @@ package struct SystemCallFilter: Sendable {
         }
         switch name {
         case "clone": allow(0, SCMP_CMP_MASKED_EQ, Self.namespaceFlags, 0)
-        // Its flags are in memory, where a filter cannot see them. The C library uses clone instead.
+        // The flags are in memory, where a filter cannot see them. After ENOSYS the C library uses clone.
         case "clone3": _ = cseccomp_rule(filter, cseccomp_missing(), call)
         case "socket", "socketpair":
             let kinds = Self.kindsOfSocket + (usesUDP ? Self.udp : [])
@@ -174,7 +176,7 @@ package struct SystemCallFilter: Sendable {
         // The kernel takes 32 bits of the request: a comparison of all 64 would let others through.
         case "ioctl":
             for part in Self.allBut(Self.typing) { allow(1, SCMP_CMP_MASKED_EQ, UInt64(part.mask), UInt64(part.value)) }
-        // Of this process.
+        // Only the limits of this process.
         case "prlimit64": allow(0, SCMP_CMP_EQ, 0)
         default: return false
         }
@@ -195,7 +197,7 @@ package struct SystemCallFilter: Sendable {
             }
         guard let filter = seccomp_init(action) else { throw Failure(description: "seccomp: out of memory") }
         defer { seccomp_release(filter) }
-        // A tree in place of a list of comparisons: every system call of the node passes it.
+        // A binary tree in place of a list of comparisons, because every system call passes the filter.
         seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2)
         for name in names {
             let call = seccomp_syscall_resolve_name(name)
@@ -228,7 +230,7 @@ package struct RefusedCall: Equatable, Sendable {
 
     /// Waits for a refused call and lets it fail with EPERM.
     /// - Parameter descriptor: what ``SystemCallFilter/apply(_:)`` has returned.
-    /// - Returns: `nil` if the call was interrupted meanwhile.
+    /// - Returns: the call; `nil` if it was interrupted meanwhile, or the descriptor cannot be read.
     package static func next(from descriptor: Int32) -> RefusedCall? {
         var request: UnsafeMutablePointer<seccomp_notif>?
         var answer: UnsafeMutablePointer<seccomp_notif_resp>?

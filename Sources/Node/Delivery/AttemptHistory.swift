@@ -33,7 +33,8 @@ struct AttemptHistory {
     /// What limits further attempts for an envelope.
     struct Bounds {
         let policy: RetryPolicy
-        /// Whether the envelope is in the spool. A stored envelope is retried until its ttl expires.
+        /// Whether the envelope is in the spool, or will be if it has to wait: the node then retries it until its ttl
+        /// expires.
         let isStored: Bool
         /// Time since the node accepted the envelope.
         let age: Duration
@@ -42,12 +43,13 @@ struct AttemptHistory {
     }
 
     private static let backoff = Backoff(base: .seconds(1), cap: .seconds(900))
-    /// How many attempts that the provider did not process are repeated immediately.
+    /// How many repeats of requests that the provider did not process do not count as attempts.
     private static let freeReplays = 16
     private static let replayBackoff = Backoff(base: .milliseconds(5), cap: .seconds(1))
     private static let maximumReplayPause = Duration.seconds(1)
-    /// The least seconds before the next attempt for a stored envelope whose fate was unknown twice. It doubles with each
-    /// further one, because each attempt may ring the phone again: at most 18 times in the longest ttl, 28 days.
+    /// The minimum pause, in seconds, before the next attempt for a stored envelope whose fate was unknown twice. It
+    /// doubles with each further unknown fate, because each attempt may ring the phone again: at most 18 attempts in
+    /// the longest ttl, 28 days.
     private static let pauseAfterUnknown: UInt32 = 30
 
     private(set) var counted = 0
@@ -57,7 +59,7 @@ struct AttemptHistory {
     private var unknownFates = 0
     /// Whether an earlier attempt went out and got no answer.
     var hasUnknownFate: Bool { unknownFates > 0 }
-    /// Whether the immediate repeats are used up; further ones count as failures of the lane.
+    /// Whether the uncounted repeats are used up; further ones count as attempts and as failures of the lane.
     var isOutOfReplays: Bool { replays >= Self.freeReplays }
 
     /// Records the result of an attempt and returns the next step.

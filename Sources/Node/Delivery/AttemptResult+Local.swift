@@ -7,8 +7,8 @@ import Time
 
 /// Results that follow from what the node knows rather than from an attempt.
 extension AttemptResult {
-    /// The result for an envelope that the node holds back, because attempts on its lane or for its device are
-    /// suspended for this time.
+    /// The result for an envelope that the node holds back for this time: its device is paused, its breaker is open,
+    /// the node has no room for it, or the node shuts down.
     static func heldBack(_ reason: Reason, for time: Duration, _ answer: String) -> AttemptResult {
         let milliseconds = UInt32(clamping: Int64(time.milliseconds.rounded(.up)))
         return AttemptResult(
@@ -18,7 +18,7 @@ extension AttemptResult {
 
     /// Replaces the refusal of a device token during a surge of token refusals: the node does not trust the refusal, so
     /// the sender gets RETRY and keeps its pairing.
-    /// - Parameter pause: until the push service may be asked again.
+    /// - Parameter pause: the time until the push service may be asked again.
     static func duringSurge(_ result: AttemptResult, for pause: Duration) -> AttemptResult {
         let seconds = UInt32(clamping: pause.components.seconds)
         return AttemptResult(
@@ -28,8 +28,8 @@ extension AttemptResult {
             disposition: .heldBack(.credentialsRefused), answer: result.answer, retryAfter: seconds)
     }
 
-    /// Replaces GONE if a push service accepted the device token after the reported time, or if the node may not know the
-    /// phone's present one.
+    /// Replaces GONE if a push service accepted the device token after the reported time, or if the phone's handle may
+    /// have another device token by now.
     static func contradicted(_ result: AttemptResult) -> AttemptResult {
         AttemptResult(
             .retry(.providerUnreachable, after: 60_000), disposition: .heldBack(.providerUnreachable),

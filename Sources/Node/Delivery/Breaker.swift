@@ -35,9 +35,10 @@ package struct Breaker: Sendable {
     private static let threshold = 0.65
     /// How long the breaker stays open after failures: the first time, and the maximum.
     private static let strained = (first: Duration.seconds(2), maximum: Duration.seconds(60))
-    /// The maximum time that the breaker stays open after an answer that only the operator or time can change.
+    /// The maximum time that the breaker stays open after an answer that opens it at once
+    /// (``Disposition/LaneEffect/trip``).
     private static let maximumBlocked = Duration.seconds(600)
-    /// The longest retry-after that the breaker honours.
+    /// The longest retry-after that the breaker honours, also beyond the two maxima above.
     private static let maximumRetryAfter = Duration.seconds(3600)
     /// Retry-after for envelopes that arrive while a probe is in flight.
     private static let probeTime = Duration.seconds(2)

@@ -3,9 +3,9 @@
 import EventLoop
 import Time
 
-/// Limits the attempts in flight at one provider by AIMD: one more for each window's worth of good answers, 30 % fewer
-/// when the provider signals overload or its latency exceeds 3 × the base latency + 50 ms. Pure: events and time are
-/// parameters, and the result is a limit.
+/// Limits the attempts in flight of one lane by AIMD: one more for each window's worth of good answers, 30 % fewer
+/// after a failure or when the latency exceeds 3 × the base latency + 50 ms. Pure: events and time are parameters, and
+/// the result is a limit.
 ///
 /// A full window causes a queue at the provider. The delay in that queue must not count as the provider's own latency,
 /// or the window would grow because of its own effect. So the base latency may fall at any time, but it rises only by
@@ -33,7 +33,8 @@ struct ConcurrencyWindow: Sendable {
     /// Number of attempts that have begun and not ended.
     private(set) var inFlight = 0
     /// Whether the window doubles each round: until the first decrease, and again after overload or high latency at the
-    /// smallest window. The window does not cause these, so the earlier decreases measured nothing.
+    /// smallest window. The smallest window cannot be their cause, so the earlier decreases say nothing about what the
+    /// provider can take.
     private var isSlowStart = true
     private var lastDecrease: MonotonicTime?
     /// When the current measurement began. Answers to earlier attempts are ignored, because these attempts ran under
@@ -78,7 +79,8 @@ struct ConcurrencyWindow: Sendable {
     /// - Parameters:
     ///   - latency: the time from handing the envelope to the provider until the provider's answer; ignored if
     ///     `isOverload`.
-    ///   - isOverload: whether the provider answered 429 for the whole lane or 503, or did not answer.
+    ///   - isOverload: whether the result counts against the lane (``Disposition/LaneEffect/failure`` or
+    ///     ``Disposition/LaneEffect/trip``).
     mutating func ended(latency: Duration, isOverload: Bool, now: MonotonicTime) {
         precondition(inFlight > 0, "an attempt must end exactly once")
         let wasUsed = inFlight * 2 >= limit
@@ -93,7 +95,7 @@ struct ConcurrencyWindow: Sendable {
         if wasUsed, smoothed <= latencyLimit { grow() }
     }
 
-    /// Records the end of an attempt that did not involve the provider; its latency is not measured.
+    /// Records the end of an attempt whose result says nothing about the lane; its latency is not measured.
     mutating func abandoned() {
         precondition(inFlight > 0, "an attempt must end exactly once")
         inFlight -= 1
@@ -107,7 +109,8 @@ struct ConcurrencyWindow: Sendable {
         smoothed += (min(latency.milliseconds, 2 * latencyLimit) - smoothed) / Double(memory)
     }
 
-    /// Compares the smoothed latency with the limit, once there are enough answers for the current window.
+    /// Takes the smoothed latency as the new base under light load, and otherwise shrinks the window if the latency
+    /// exceeds the limit. Called once there are enough answers.
     private mutating func validate(_ now: MonotonicTime) {
         if isLightlyLoaded || base == nil {
             if smoothed > latencyLimit, isSmallest { isSlowStart = true }

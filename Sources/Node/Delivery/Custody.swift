@@ -7,8 +7,8 @@ struct Custody {
     /// A row of the spool.
     struct Row {
         let id: Int64
-        /// Whether this process wrote the row: then the expiry in memory applies, whatever the wall clock did since, else that
-        /// of the row.
+        /// Whether this process wrote the row. If so, the expiry in memory applies, which a step of the wall clock does
+        /// not change; otherwise the row's expiry applies.
         var isOfThisProcess = false
     }
 
@@ -16,7 +16,7 @@ struct Custody {
     enum Use {
         /// Nothing: the node is about to decide.
         case none
-        /// It waits for the spool before its first attempt.
+        /// It waits until it is claimed or stored, and takes no room of a route.
         case storing
         /// It is one of its route's envelopes in memory.
         case delivering
@@ -24,7 +24,7 @@ struct Custody {
 
     private struct Memory {
         let envelope: Envelope
-        /// Whether the envelope was loaded from the spool.
+        /// Whether the envelope was read from the spool or taken over from another node of the cluster.
         let isLoaded: Bool
         var use = Use.none
     }
@@ -59,11 +59,10 @@ struct Custody {
 
     // MARK: Memory
 
-    /// The content; `nil` while it is only in the spool and takes no memory.
+    /// The content; `nil` while it is only in the spool.
     var envelope: Envelope? { memory?.envelope }
-    /// Whether the content is in memory.
     var isInMemory: Bool { memory != nil }
-    /// Whether the content was loaded from the spool.
+    /// Whether the content was read from the spool or taken over from another node of the cluster.
     var isLoaded: Bool { memory?.isLoaded ?? false }
     /// What the content in memory counts as. Changed only by ``DeliveryCore/count(_:as:)``, which keeps the counts.
     var use: Use {
@@ -71,10 +70,9 @@ struct Custody {
         set { memory?.use = newValue }
     }
 
-    /// Puts the content that was read from the spool into memory.
+    /// Puts content into memory that comes from the spool or from another node of the cluster.
     mutating func load(_ envelope: Envelope) { memory = Memory(envelope: envelope, isLoaded: true) }
 
-    /// Removes the content from memory.
     mutating func leaveMemory() { memory = nil }
 
     // MARK: Spool
@@ -105,7 +103,6 @@ struct Custody {
     /// Plans to store the envelope unless it soon has an outcome.
     mutating func plan() { storage = .planned }
 
-    /// Gives up the plan.
     mutating func cancelPlan() {
         if isPlanned { storage = .none }
     }
@@ -127,7 +124,7 @@ struct Custody {
     }
 
     /// Records the row of the stored envelope.
-    /// - Returns: whether it had none before.
+    /// - Returns: whether the envelope had no row before.
     mutating func stored(in row: Row) -> Bool {
         let isFirst = self.row == nil
         storage = .row(Row(id: row.id, isOfThisProcess: row.isOfThisProcess || isOfThisProcess))

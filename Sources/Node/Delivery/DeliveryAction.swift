@@ -12,7 +12,7 @@ enum DeliveryAction {
     case claim(PendingEnvelope)
     /// Report an outcome of a submission.
     case tell(Reply, Outcome, ProviderContact)
-    /// Report that a submission with QUEUED waits in the spool, because nothing can be delivered now.
+    /// Report that the envelope of a submission that got QUEUED waits in the spool for 2 s or more, or for its breaker.
     case tellParked(Reply)
     /// Report an event to the observer.
     case observe(DispatchEvent)

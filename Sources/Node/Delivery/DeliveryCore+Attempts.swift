@@ -15,7 +15,7 @@ extension DeliveryCore {
     mutating func deliver(_ pending: PendingEnvelope, _ now: ClockReading) {
         pending.phase = .active
         guard let envelope = pending.custody.envelope else { return }
-        // Before the route changes, under which it counts.
+        // The envelope counts in memory under its route, which may change below.
         count(pending, as: .none)
         switch apply(lanes.chooseAgain(for: envelope, on: pending.route, at: now.monotonic), now.monotonic) {
         case .found(let route, _): pending.route = route
@@ -61,7 +61,7 @@ extension DeliveryCore {
         }
     }
 
-    /// The outcome of an envelope that expired or was replaced before its next attempt.
+    /// The outcome of an envelope that expired or was replaced before its next attempt; `nil` if neither happened.
     private func earlyOutcome(of pending: PendingEnvelope, _ now: ClockReading) -> Outcome? {
         if pending.expiry.hasPassed(at: now.unix) { return .rejected(.ttlRanOut) }
         guard devices.isReplaced(pending.content) else { return nil }
@@ -111,7 +111,8 @@ extension DeliveryCore {
             cost: pending.content.size + Self.requestOverhead, expiresAt: expiresAt)
     }
 
-    /// Begins an attempt, for which the window has room, unless the breaker refuses it.
+    /// Begins an attempt, for which the window has room, unless the breaker refuses it or another phone's envelope is
+    /// to probe the lane first.
     mutating func start(
         _ pending: PendingEnvelope, at lane: Lane, _ route: RouteTable.Number, queued: MonotonicTime,
         _ now: ClockReading
@@ -166,7 +167,8 @@ extension DeliveryCore {
             route: route, phone: phone, waited: attempt.started - attempt.queued, took: took)
     }
 
-    /// The effect of a result on the lane, given what the node knows about throttled devices.
+    /// The effect of a result on the lane, given what the node knows about throttled devices and refused subscriptions;
+    /// records the result in both.
     /// - Parameter isPaused: whether delivery to the device was paused before the result.
     private static func laneEffect(
         of disposition: Disposition, on pending: PendingEnvelope, isPaused: Bool, in lane: Lane, _ now: MonotonicTime
@@ -242,7 +244,7 @@ extension DeliveryCore {
             }
             if switches { return advance(pending, now) }
         }
-        // The usual result teaches nothing new, and is not copied.
+        // `learn` returns nothing for the usual result, so that the usual result is not copied.
         if let learned = learn(result, pending, from: magic, now) {
             proceed(pending, after: learned, now)
         } else {
@@ -250,9 +252,9 @@ extension DeliveryCore {
         }
     }
 
-    /// Whether the phone's handle may have got another device token at another node of the cluster, which this node could
-    /// not ask when it looked the handle up, or later. GONE would end a pairing that works. What is stored keeps its device
-    /// token, so that asking again would be of no use.
+    /// Whether another node of the cluster may know a newer device token of the phone's handle, because this node could
+    /// not ask when it looked up the handle or claimed the envelope. GONE would then end a pairing that works. A stored
+    /// envelope keeps its device token, so a resend would not help it.
     private func mayBeOutdated(_ pending: PendingEnvelope) -> Bool {
         guard !pending.custody.isForSpool, pending.custody.envelope?.handle != nil else { return false }
         if case .held(generation: nil) = pending.claim { return true }
@@ -326,7 +328,7 @@ extension DeliveryCore {
         for waiting in lane.queue.removeAll() { rejected.append((waiting, route, lane.generation)) }
     }
 
-    /// Makes room in memory: the envelope waits in the spool, in which it is or will be.
+    /// Makes room in memory: parks the envelope if it is stored; otherwise lets it wait until it is.
     private mutating func leaveForSpool(_ pending: PendingEnvelope, _ now: ClockReading) {
         if pending.custody.row != nil { return park(pending, for: .seconds(1), Self.busy, now) }
         count(pending, as: .none)

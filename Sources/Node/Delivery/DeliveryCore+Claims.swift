@@ -8,8 +8,9 @@ import Time
 
 /// The answer to a claim: whether this node may deliver the envelope.
 package enum ClaimResult: Sendable {
-    /// This node delivers the envelope. If the submission was admitted now: whether its device token is proven. If the
-    /// node has decided alone, it asks again before it goes on with a stored envelope.
+    /// This node delivers the envelope. `isProven` says whether its device token is proven; `nil` if the claim admitted
+    /// no submission. `isAlone` says that the node decided without the other nodes: it asks them before it goes on with
+    /// a stored envelope.
     case granted(isProven: Bool?, isAlone: Bool = false)
     /// The nodes together refuse the submission. A resend is a new submission.
     case refused(Outcome)
@@ -21,7 +22,8 @@ package enum ClaimResult: Sendable {
     case undecided
 }
 
-/// For how long the claims of this node hold: others may take over what it has claimed after its last heartbeat.
+/// How long the claims of this node hold: until some time after its last heartbeat, when other nodes may take over its
+/// envelopes.
 struct ClaimLease {
     /// Changes when other nodes may have taken over what this node had claimed before.
     private(set) var generation = 0
@@ -35,7 +37,8 @@ struct ClaimLease {
         self.end = end
     }
 
-    /// Whether a claim of this generation holds; `nil` is that of a claim that the other nodes do not know.
+    /// Whether a claim of this generation holds; a claim that the other nodes do not know has the generation `nil`, and
+    /// does not.
     func holds(_ generation: Int?, at now: MonotonicTime) -> Bool { generation == self.generation && now < end }
 }
 
@@ -43,16 +46,17 @@ struct ClaimLease {
 package protocol EnvelopeClaims: AnyObject {
     /// Asks for the right to deliver an envelope, and passes the result to ``Dispatch/claimed(_:_:)``, at once or later.
     /// - Parameters:
-    ///   - number: of the envelope.
+    ///   - number: the number of the envelope.
     ///   - app: the name of its app.
-    ///   - reply: the first submission that waits; `nil` if there is none.
+    ///   - reply: the first submission that waits for its outcome; `nil` if there is none.
     func claim(_ number: UInt64, _ envelope: Envelope, app: String, for reply: Reply?)
 
     /// Shares an envelope that this node has stored, so that another one can deliver it if this one ends.
     func stored(_ envelope: SpooledEnvelope)
 }
 
-/// Claims: in a cluster, a sender may send an envelope to one node after another.
+/// Claims: in a cluster, a sender may send an envelope to one node after another, so each node claims an envelope
+/// before it delivers it.
 extension DeliveryCore {
     /// The first and the longest pause before the node asks again for an envelope that another node has.
     private static let (firstPause, maximumPause) = (Duration.milliseconds(250), Duration.seconds(2))
@@ -64,7 +68,7 @@ extension DeliveryCore {
     private static let elsewhere = Outcome.retry(
         .nodeBusy, after: 10_000, text: "another node is still trying to deliver this envelope")
 
-    /// Claims an envelope that is in memory, and begins with it.
+    /// Claims an envelope that is in memory; outside a cluster, its delivery begins at once.
     mutating func claimAndBegin(_ pending: PendingEnvelope, _ now: ClockReading) {
         guard usesClaims else { return begin(pending, now) }
         pending.phase = .claiming
@@ -106,7 +110,7 @@ extension DeliveryCore {
             // Its row may have been loaded while the node asked.
             stopStoring(pending)
             park(pending, for: Self.undecidedPause, Self.busy, now)
-        // Only one of another node has no row here: the engine still has it.
+        // Only an envelope that was taken over from another node can have no row here, and the engine still has that.
         case .undecided: refuse(pending, Self.busy, now)
         case .final(let outcome):
             stopStoring(pending)
@@ -167,14 +171,14 @@ extension DeliveryCore {
             return false
         }
         if let outcome = window.outcome(of: envelope, now: now.monotonic) {
-            // The other nodes do not know it.
+            // The other nodes do not know this outcome.
             actions.append(.observe(.recovered(envelope, app: stored.app, outcome)))
             return false
         }
         guard roomToAdopt > 0, waitForReplayWindow(now.monotonic) == nil else { return false }
         let expiry = dates.expiry(ofRow: nil, stored, now: now.unix)
-        // In the order in which the nodes have accepted it and others, which may have the same collapse id: its age by the
-        // clock of the node that has accepted it.
+        // Envelopes of several nodes with the same collapse id keep the order in which the nodes have accepted them:
+        // the age follows from the expiry, which the accepting node has set.
         let age = UInt64(max(0, Int64(envelope.ttl) - (expiry - now.unix)))
         let sinceEpoch = now.monotonic.nanoseconds
         let accepted = MonotonicTime(

@@ -16,7 +16,7 @@ import Time
 /// ``PendingTable``, ``LaneTable``, ``DeviceKnowledge``, ``ReplayWindow``, ``SpoolSchedule``, and for each envelope
 /// ``Custody``, ``EnvelopeClaim``, ``AttemptHistory``, ``EnvironmentSearch`` and ``ReplyList``.
 struct DeliveryCore: ~Copyable {
-    /// A pause between two attempts.
+    /// A pause between two attempts or two claims.
     struct Pause: Comparable {
         let until: MonotonicTime
         let sequence: UInt64
@@ -56,7 +56,7 @@ struct DeliveryCore: ~Copyable {
     /// The dates of stored envelopes. All other times are those of ``ExpiryClock``.
     var dates = StoredDates()
 
-    /// Envelopes that a queue has rejected during this event.
+    /// Envelopes that have left a queue during this event without an attempt.
     var rejected: Deque<(envelope: PendingEnvelope, route: RouteTable.Number, lane: Int)> = []
     /// Routes whose window may have room for the next envelope of the queue.
     var released: [RouteTable.Number] = []
@@ -93,7 +93,7 @@ struct DeliveryCore: ~Copyable {
 
     // MARK: Routes
 
-    /// The route of an envelope of an earlier process or another node.
+    /// The route of an envelope that an earlier process or another node has accepted; adds its app if it is new.
     mutating func route(of envelope: Envelope, app: String, at now: ClockReading) -> RouteTable.Number {
         lanes.add(app: app)
         guard let first = lanes.firstRoute(of: envelope, app: app) else { return 0 }
@@ -106,7 +106,7 @@ struct DeliveryCore: ~Copyable {
 
     /// Serves these routes from now on. A route that is listed as replaced gets a new lane; a route that is not listed
     /// is no longer served.
-    /// - Parameter namedServers: by app, the servers that the operator has named, if each has a lane of its own.
+    /// - Parameter namedServers: by app, the push servers that the operator has named, if each has a lane of its own.
     mutating func serve(
         _ served: [Route], replacing replaced: Set<Route>, namedServers: [String: Set<String>], limits: DispatchLimits,
         at now: ClockReading
@@ -121,7 +121,7 @@ struct DeliveryCore: ~Copyable {
         settle(now)
     }
 
-    /// Continues elsewhere with what was in a lane that the choice has closed.
+    /// Requeues the envelopes and rows of the lane that the choice has closed, if any.
     /// - Returns: the choice.
     mutating func apply(_ choice: LaneTable.Choice, _ now: MonotonicTime) -> LaneTable.Choice {
         if case .found(_, let closed?) = choice { requeue(closed, now) }
@@ -300,7 +300,7 @@ struct DeliveryCore: ~Copyable {
         guard pause.envelope.phase == .paused(until: pause.until) else { return }
         pause.envelope.phase = .active
         if usesClaims, !pause.envelope.claim.isHeld { return claimAgain(pause.envelope, now) }
-        // A stored envelope is claimed again when it is loaded.
+        // The claim no longer holds: the envelope is parked, and claimed again when its row is read.
         if pause.envelope.custody.isForSpool, !holdsClaim(pause.envelope, now) {
             guard pause.envelope.custody.row != nil else { return waitForStore(pause.envelope) }
             return park(pause.envelope, for: .zero, Self.busy, now)
@@ -348,7 +348,7 @@ struct DeliveryCore: ~Copyable {
         complete(pending, outcome, now)
     }
 
-    /// Reports the outcome of an envelope that this process has not accepted.
+    /// Reports to the observer the outcome of an envelope that an earlier process or another node accepted.
     mutating func reportRecovered(_ pending: PendingEnvelope, _ outcome: Outcome) {
         guard let envelope = pending.custody.envelope else { return }
         actions.append(.observe(.recovered(envelope, app: lanes.routes[pending.route].app, outcome)))
@@ -393,14 +393,15 @@ struct DeliveryCore: ~Copyable {
         }
     }
 
-    /// Counts an envelope whose content has been read back from the spool.
+    /// Puts content into memory that comes from the spool or from another node, and counts it.
     mutating func enterMemory(_ pending: PendingEnvelope, _ envelope: Envelope) {
         pending.custody.load(envelope)
         inFlight += 1
         schedule.loadedRows += 1
     }
 
-    /// Handles what an event has left to do: envelopes that left a queue, room in windows, and room in memory.
+    /// Does what an event makes possible: continues envelopes that left a queue, begins attempts for which windows have
+    /// room, and reads due rows for which memory has room.
     mutating func settle(_ now: ClockReading) {
         while true {
             if let (pending, route, generation) = rejected.popFirst() {

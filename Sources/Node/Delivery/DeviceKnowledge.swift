@@ -36,7 +36,7 @@ struct DeviceKnowledge {
     private let capacity: Int
     private var pauses: DevicePauses
     /// Histories of device tokens by app, because a device token of one app is invalid for another. Together they hold
-    /// up to ``capacity`` tokens.
+    /// up to ``capacity`` tokens, and more after a reload that added apps.
     private var histories: [TokenHistory?] = []
     private var tokensPerApp = 0
     private var collapses: CollapseOrder
@@ -48,12 +48,12 @@ struct DeviceKnowledge {
         collapses = CollapseOrder(capacity: capacity)
     }
 
-    /// Divides the room among so many apps: histories that begin from now on get an equal share.
+    /// Divides the capacity among so many apps. Only histories that begin later get the new share.
     mutating func divide(among apps: Int) { tokensPerApp = capacity / max(1, apps) }
 
     // MARK: What is known
 
-    /// What is known of a token.
+    /// What attempts have taught about a token; `nil` if its app has had no result yet.
     func record(of token: TableKey, app: Int) -> TokenHistory.Record? {
         app < histories.count ? histories[app]?[token] : nil
     }
@@ -84,7 +84,7 @@ struct DeviceKnowledge {
     /// Records what a result says about the device token.
     /// - Parameters:
     ///   - magic: the platform that was asked.
-    ///   - surge: of the lane that the sender chose.
+    ///   - surge: the surge detector of the lane that the sender chose.
     ///   - wall: Unix time in seconds.
     mutating func learn(
         _ result: AttemptResult, _ subject: Subject, from magic: Magic, _ surge: inout TokenRefusalSurge,

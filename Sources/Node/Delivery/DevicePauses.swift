@@ -4,25 +4,25 @@ import EventLoop
 import Tables
 import Time
 
-/// The device tokens for which a provider asked the node to pause; other tokens are not affected. After a pause, the node
-/// sends one notification to the device, and if that is accepted twice as many a second later, and so on: all that have
-/// waited at once would only cause the next pause. Bounded: when the table is full, it removes expired pauses, then an
-/// arbitrary one.
+/// The device tokens for which a provider asked the node to pause; other tokens are not affected. After a pause, the
+/// node sends one notification to the device. If the provider accepts it, the node sends twice as many in the next
+/// second, and so on, because all waiting notifications at once would only cause the next pause. Bounded: when the
+/// table is full, it removes expired pauses, then an arbitrary one.
 struct DevicePauses {
     private struct Pause {
         var until: MonotonicTime
         var batchEnd = MonotonicTime(nanoseconds: 0)
-        /// The pauses so far.
+        /// The number of pauses so far.
         var failures: UInt16 = 0
-        /// How many attempts may begin in a batch, and how many more may in the present one.
+        /// How many attempts may begin in a batch, and how many more may begin in the current batch.
         var size: UInt8 = 1
         var left: UInt8 = 0
-        /// Whether an attempt of the present batch was accepted.
+        /// Whether an attempt of the current batch was accepted.
         var isAccepted = false
     }
 
     private static let backoff = Backoff(base: .seconds(10), cap: .seconds(600))
-    /// The time between two batches after a pause.
+    /// The time from the beginning of one batch to the next after a pause.
     private static let batchTime = Duration.seconds(1)
     /// The size of a batch after which the device counts as working again.
     private static let maximumBatch: UInt8 = 32
@@ -33,7 +33,7 @@ struct DevicePauses {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    /// The number of pauses, with some that have expired.
+    /// The number of entries, some of whose pauses have expired.
     var count: Int { pauses.count }
 
     /// The time left of the token's pause; `nil` if it is not paused.
@@ -58,7 +58,7 @@ struct DevicePauses {
         return nil
     }
 
-    /// Pauses the token for at least `seconds`; each further pause is longer.
+    /// Pauses the token for `seconds`, or for a random part of a time that doubles with each pause, if that is longer.
     mutating func pause(_ token: TableKey, seconds: UInt32, now: MonotonicTime, random: Double) {
         if pauses.count >= capacity, pauses[token.bits] == nil { makeRoom(now) }
         var pause = pauses[token.bits] ?? Pause(until: now)
@@ -74,10 +74,12 @@ struct DevicePauses {
         pauses.set(token.bits, to: pause)
     }
 
-    /// Records that the provider accepted a notification for this token: ends the pause, and lets more attempts begin.
+    /// Records that the provider accepted a notification for this token: doubles the next batch, or forgets the token's
+    /// pauses once the batches are large enough.
     mutating func accepted(_ token: TableKey, now: MonotonicTime) {
         guard pauses.count > 0, var pause = pauses[token.bits] else { return }
-        // An attempt that was in flight when the pause began.
+        // An attempt that is accepted during a pause was in flight when the pause began. Only the first acceptance of a
+        // batch counts.
         guard pause.until <= now, !pause.isAccepted else { return }
         pause.isAccepted = true
         pause.size *= 2

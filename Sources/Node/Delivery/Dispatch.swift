@@ -23,10 +23,10 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// Replaced providers that may still have requests in flight.
     private var retired: [any Provider] = []
     private var spool: Spool?
-    /// Until the dispatch closes; see ``start(_:reportingTo:observedBy:claimingBy:)``.
+    /// Set from ``start(_:reportingTo:observedBy:claimingBy:)`` until ``close()``, like the next two.
     private unowned var receiver: (any OutcomeReceiver)?
     private unowned var observer: (any DispatchObserver)?
-    /// In a cluster, who decides which node delivers an envelope.
+    /// In a cluster, decides which node delivers an envelope.
     private unowned var claims: (any EnvelopeClaims)?
     private var timer: Timer?
     /// When the timer fires; `nil` if it is stopped.
@@ -64,7 +64,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     ///   - providers: the provider that serves each route.
     ///   - receiver: receives the outcomes of all submissions; not retained, and must live until ``close()`` returns.
     ///   - observer: receives each event; not retained, and must live until ``close()`` returns.
-    ///   - claims: in a cluster, decides which node delivers an envelope; likewise.
+    ///   - claims: in a cluster, decides which node delivers an envelope; not retained, and must live until ``close()``
+    ///     returns. `nil` without a cluster.
     package func start(
         _ providers: [Route: any Provider], reportingTo receiver: any OutcomeReceiver,
         observedBy observer: any DispatchObserver, claimingBy claims: (any EnvelopeClaims)? = nil
@@ -85,7 +86,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     }
 
     private func serve(_ new: [Route: any Provider], limits: DispatchLimits) {
-        // A reload may have waited for the key holder.
+        // The reload may have waited for the key holder since the loop last read the clock.
         loop.readClock()
         var replaced: [Route: any Provider] = [:]
         for (number, provider) in providers.enumerated() {
@@ -97,7 +98,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
             Array(new.keys), replacing: Set(replaced.keys),
             namedServers: Dictionary(pushServers, uniquingKeysWith: { one, _ in one }), limits: limits, at: now)
         providers = core.lanes.numbers.map { new[core.lanes.routes[$0]] }
-        // Only now, because requests that wait for a connection fail at once, and continue in the new lanes.
+        // Only now: `retire` fails requests that wait for a connection, and they continue in the new lanes.
         for provider in replaced.values {
             retired = retired.suffix(Self.maximumRetired - 1) + [provider]
             provider.retire()
@@ -132,7 +133,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         drain()
         for provider in retired + providers.compactMap(\.self) { provider.close() }
         // Senders get the outcomes of failed attempts in the next turns of this loop, and those of stores after the
-        // next commit; rows that were written in vain are removed after it. The wait is bounded, because a disk may hang.
+        // next commit; a later one removes rows that are no longer needed. The wait is bounded, because a disk may
+        // hang.
         for _ in 0..<Self.closingTurns where core.inFlight > 0 || core.schedule.plansAndWrites > 0 {
             await loop.sleep(for: .milliseconds(1))
         }
@@ -214,7 +216,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     /// Accepts an envelope that is not a resend, or refuses it. The reply receives exactly one final outcome.
     /// - Parameters:
-    ///   - destination: from ``arrival(of:app:acceptsQueued:)``.
+    ///   - destination: from ``arrival(of:app:acceptsQueued:at:)``, in the same turn of the loop.
     ///   - format: the envelope format of its app.
     ///   - origin: determines the envelope's share of a lane under load.
     package func submit(
@@ -223,7 +225,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     ) {
         if let keys = providers[destination.route]?.upstreamKeys, envelope.signature == nil {
             var signed = envelope
-            // Now, so that the spool keeps the signature.
+            // Signed before it is accepted, so that the spool keeps the signature.
             keys.sign(&signed)
             core.submit(signed, on: destination.route, format: format, from: origin, reply, at: now)
         } else {

@@ -33,8 +33,8 @@ package struct EndedAttempt: Sendable {
 package enum DispatchEvent: Sendable {
     /// A new provider serves this route; its breaker is closed.
     case serving(Route)
-    /// An envelope that an earlier process, or another node of the cluster, has accepted has its final outcome; no reply
-    /// reports it. RETRY leaves it to the other nodes.
+    /// An envelope that an earlier process or another node of the cluster has accepted has its final outcome. Resends
+    /// that wait for it get it as well; RETRY leaves the envelope to the other nodes.
     case recovered(Envelope, app: String, Outcome)
     /// During a surge, a push service refused a device token that no push service has accepted before; the sender on
     /// this circuit gets RETRY.
@@ -43,7 +43,7 @@ package enum DispatchEvent: Sendable {
     case breaker(Route, Breaker.State, answer: String)
     /// A surge of token refusals began or ended. A surge means that the environment or the topic is probably wrong.
     case tokenRefusalSurge(Route, isActive: Bool)
-    /// The spool did not store an envelope, or could not be read, for this reason.
+    /// The spool did not store an envelope, or could not look one up or read rows, for this reason.
     case spoolRefused(String)
     /// The spool is full for this reason; `nil` if it has room again.
     case spoolShortage(SpoolShortage?)

@@ -16,7 +16,7 @@ package struct DispatchLimits: Sendable, Equatable {
 
     /// Maximum number of envelopes in the spool; each takes a few hundred bytes of memory.
     package var maximumStored = 200_000
-    /// Maximum number of attempts in flight at one provider.
+    /// Maximum number of attempts in flight in one lane.
     package var concurrency = 2000
 
     /// Capacity of the replay window: one outcome for each envelope that may be in flight or in the spool, and

@@ -6,17 +6,18 @@ import Time
 
 /// The state of a ``Dispatch`` at one moment.
 package struct DispatchStatistics: Sendable {
-    /// The state of one lane, or of all lanes of Web Push together: the names of push servers would tell who is served.
+    /// The state of one lane, or of all Web Push lanes of an app together: the names of push servers would tell who is
+    /// served.
     package struct Lane: Sendable {
         /// The route that the lane serves.
         package let route: Route
         /// The state of the lane's breaker; `closed` if one of several is.
         package let breaker: Breaker.State
-        /// The time until an open breaker lets an envelope through; `nil` if it is closed.
+        /// The time until an open breaker lets a probe through, 0 if it does now; `nil` if it is closed.
         package let nextProbe: Duration?
         /// Whether a surge of token refusals is active.
         package let hasTokenRefusalSurge: Bool
-        /// Number of envelopes of this lane in memory.
+        /// Number of envelopes that the lane is delivering.
         package let inFlight: Int
         /// Number of envelopes in the lane's queue; part of ``inFlight``.
         package let waiting: Int

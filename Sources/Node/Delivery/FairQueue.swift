@@ -74,7 +74,6 @@ struct FairQueue<Element> {
         self.quantum = quantum
     }
 
-    /// Whether no element waits.
     var isEmpty: Bool { count == 0 }
 
     /// Appends an element to its flow.
@@ -111,7 +110,7 @@ struct FairQueue<Element> {
     }
 
     /// Removes and returns all expired elements, in the order of expiry.
-    /// - Parameter now: now, in whole seconds of the caller's clock.
+    /// - Parameter now: the time in whole seconds of the caller's clock.
     mutating func removeExpired(at now: Int64) -> [Element] {
         var expired: [Element] = []
         while let element = popExpired(at: now) { expired.append(element) }
@@ -121,7 +120,7 @@ struct FairQueue<Element> {
     /// Evicts an element to make room for a new element of `flow` and `band`: an expired element if there is one,
     /// otherwise the newest element of the longest flow in the lowest occupied band. The latter is evicted only if its
     /// band is below `band`, or if its band is `band` and its flow has at least two more elements than `flow`.
-    /// - Parameter now: now, in whole seconds of the caller's clock.
+    /// - Parameter now: the time in whole seconds of the caller's clock.
     /// - Returns: the evicted element; `nil` if the new element has to be refused instead.
     mutating func makeRoom(for flow: UInt64, band: UInt8, now: Int64) -> Element? {
         if let expired = popExpired(at: now) { return expired }

@@ -13,18 +13,18 @@ final class Lane {
     var connectionFailures = ConnectionFailures()
     var deviceThrottling = DeviceThrottling()
     var refusedSubscriptions = RefusedSubscriptions()
-    /// The phone whose attempt has opened the breaker last: as the next probe, others come first.
+    /// The phone whose attempt opened the breaker last. The next probe goes to another phone if a held row has one.
     var lastFailed: TableKey?
-    /// Limits the attempts in flight.
     var window: ConcurrencyWindow
     /// Envelopes that wait for room in the window.
     var queue = FairQueue<PendingEnvelope>(quantum: Lane.quantum)
-    /// Spool rows that wait for the breaker to close, and are not read until then.
+    /// Spool rows that wait for the breaker to close; they are not read until then.
     var heldRows: Deque<Int64> = []
     /// The held row that goes out as the breaker's next probe.
     var probeRow: Int64?
 
-    /// Approximate cost of the largest envelope, so that each flow has at least one turn per round.
+    /// The cost that a flow may consume per turn: about that of the largest envelope, so that each flow sends at least
+    /// one envelope per round.
     private static let quantum = 4096
     /// Smallest window, however slow the provider is, and initial window.
     private static let (smallestWindow, initialWindow) = (4, 128)

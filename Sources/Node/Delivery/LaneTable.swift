@@ -15,7 +15,8 @@ struct LaneTable {
 
     /// What serves an envelope.
     enum Choice {
-        /// The route of a lane; and the lane of another server that was closed for it, if one was.
+        /// The route whose lane serves the envelope, and the lane of another push server that was closed to make room
+        /// for it, if one was.
         case found(RouteTable.Number, closing: Closed? = nil)
         case notConfigured
         /// All lanes carry envelopes of other servers.
@@ -27,9 +28,9 @@ struct LaneTable {
     private var lanes: [Lane?] = []
     /// The push servers with a lane of their own, by app; `nil` if all of them share one lane.
     private var servers: [PushServerLanes?] = []
-    /// Number of envelopes of each route in memory.
+    /// Number of envelopes that each route is delivering; they are in memory.
     private(set) var inMemory: [Int] = []
-    /// Number of envelopes of each app in memory that go to push servers.
+    /// The sum of ``inMemory`` over the push servers of each app.
     private(set) var inMemoryToServers: [Int] = []
     private var lastGeneration = 0
     /// The largest number of attempts that a lane may have in flight.
@@ -57,8 +58,9 @@ struct LaneTable {
         }
     }
 
-    /// The platform that delivers an envelope: that of its push endpoint also under another magic, as long as this node
-    /// itself delivers to the app's push servers (PROTOCOL §15). An upstream node decides for itself.
+    /// The platform that delivers an envelope. An envelope with a push endpoint goes to Web Push under any magic if
+    /// this node itself delivers to the app's push servers (PROTOCOL §15); otherwise its magic decides, and an upstream
+    /// node finds the endpoint itself.
     func platform(of envelope: Envelope, app: String) -> Magic {
         guard let platform = envelope.endpointPlatform, platform != envelope.magic,
             let first = routes.number(app: app, magic: platform), lanes[first] != nil,
@@ -113,15 +115,15 @@ struct LaneTable {
 
     // MARK: Memory
 
-    /// Adds `change` to the number of envelopes in memory on a lane.
+    /// Adds `change` to the number of envelopes that a lane is delivering.
     mutating func countInMemory(on route: RouteTable.Number, _ change: Int) {
         inMemory[route] += change
         if routes.hasLanePerServer(route) { inMemoryToServers[routes.app(of: route)] += change }
     }
 
-    /// Whether a lane may hold one more envelope in memory. It may hold only as many as it leaves free for other lanes, so
-    /// that a hanging lane cannot take all the room. The servers of an app that senders name are one lane to the others,
-    /// and share its room: those that the operator has not named leave some to the named ones.
+    /// Whether a lane may hold one more envelope in memory. It may hold only as many as it leaves free for other lanes,
+    /// so that a hanging lane cannot take all the room. All push servers of an app share the room of one lane; those
+    /// that the operator has not named may fill less of it, so that the named ones keep some.
     /// - Parameter left: for how many envelopes there is room.
     func hasRoom(on route: RouteTable.Number, of left: Int) -> Bool {
         guard left > 0 else { return false }
@@ -136,7 +138,7 @@ struct LaneTable {
     /// Serves these routes from now on. A route that is listed as replaced gets a new lane; a route that is not listed
     /// is no longer served.
     /// - Parameters:
-    ///   - namedServers: by app, the servers that the operator has named, if each has a lane of its own.
+    ///   - namedServers: by app, the push servers that the operator has named, if each has a lane of its own.
     ///   - concurrency: the largest number of attempts that a lane may have in flight.
     /// - Returns: the lanes that ended, and the routes that have a new one.
     mutating func serve(
@@ -155,10 +157,10 @@ struct LaneTable {
         for route in served {
             let numbers = routes.numbers(app: route.app, magic: route.magic)
             guard let first = numbers.first, lanes[first] == nil else { continue }
-            // A server that had a lane gets a new one: envelopes refer to it.
+            // A server that had a lane gets a new one, because envelopes refer to its number.
             for number in numbers where number == first || former.contains(number) { open(number, now) }
             opened.append(route)
-            // Unless the route was replaced, the same servers keep their lanes.
+            // Only for a route with a new provider: the servers of other routes keep their lanes.
             guard routes.hasLanePerServer(first) else { continue }
             servers[routes.app(of: first)] = namedServers[route.app].map {
                 PushServerLanes(count: RouteTable.serverLanes, named: $0)

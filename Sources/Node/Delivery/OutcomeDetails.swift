@@ -2,22 +2,22 @@
 
 import TNP
 
-/// What remembered outcomes say beyond kind and reason, one behind the other in pieces of memory that are released oldest
-/// first.
+/// What remembered outcomes say beyond kind and reason, encoded one after another in chunks of memory, of which the
+/// oldest are released first.
 struct OutcomeDetails {
     /// Where an outcome is.
     struct Place: BitwiseCopyable {
         /// Nowhere: no details are kept.
         static let none = Place(chunk: 0, start: 0, length: 0)
 
-        /// The number of the chunk; it begins again after the largest one.
+        /// The number of the chunk, which wraps around.
         fileprivate let chunk: UInt16
         fileprivate let start, length: UInt16
     }
 
-    /// With the array's header, what the allocator gives.
+    /// Bytes of a chunk: 32 KiB, which the allocator gives, less the array's header.
     private static let chunkLength = (32 << 10) - 32
-    /// Room for Google's message id, or Apple's time of GONE and a reason.
+    /// Bytes for each outcome: Google's message id, or Apple's time of GONE and a reason.
     private static let bytesPerOutcome = 80
 
     private let maximumChunks: Int
@@ -27,7 +27,7 @@ struct OutcomeDetails {
 
     init(maximumBytes: Int) { maximumChunks = max(2, min(maximumBytes / Self.chunkLength, Int(UInt16.max))) }
 
-    /// The room for the details of so many outcomes.
+    /// The bytes for the details of so many outcomes.
     static func maximumBytes(outcomes: Int) -> Int { outcomes * bytesPerOutcome }
 
     /// Keeps an outcome. If there is no room, leaves its text out, or all details.
@@ -62,7 +62,7 @@ struct OutcomeDetails {
         return Outcome(spooled: Array(chunks[chunk][start..<start + Int(place.length)]))
     }
 
-    /// Releases the chunks before that of an outcome, which was the oldest.
+    /// Releases the chunks before the one with this place, which is that of the oldest outcome.
     mutating func release(before place: Place) {
         let chunk = Int(place.chunk &- firstChunk)
         guard place.length > 0, chunk > 0, chunk < chunks.count else { return }
@@ -70,7 +70,6 @@ struct OutcomeDetails {
         firstChunk = place.chunk
     }
 
-    /// Releases everything.
     mutating func removeAll() {
         firstChunk = firstChunk &+ UInt16(chunks.count)
         chunks = []

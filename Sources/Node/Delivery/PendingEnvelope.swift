@@ -14,7 +14,7 @@ final class PendingEnvelope: @unchecked Sendable {
     /// A place among all pending envelopes.
     typealias Slot = Slab<PendingEnvelope>.Handle
 
-    /// What was accepted. Nothing of it changes.
+    /// What was accepted; it never changes.
     struct Content {
         let digest: Digest256
         /// The key of the device token.
@@ -26,7 +26,7 @@ final class PendingEnvelope: @unchecked Sendable {
         let format: EnvelopeFormat
         let acceptedAt: MonotonicTime
         /// Position in the order of acceptance: envelopes of an earlier process have lower numbers than those of this
-        /// process, and those of another node the number of their age.
+        /// process; one of another node has the number of the time when it was accepted.
         let sequence: UInt64
         /// The key of device token and iv, reserved in the replay window; `nil` if none is reserved.
         let ivKey: TableKey?
@@ -48,7 +48,7 @@ final class PendingEnvelope: @unchecked Sendable {
         case queued(since: MonotonicTime)
         /// The answer of a lane's provider.
         case attempting(Attempt)
-        /// The end of a pause between two attempts.
+        /// The end of a pause between two attempts or two claims.
         case paused(until: MonotonicTime)
         /// Its time in the spool's schedule; it takes no memory for its content.
         case parked
@@ -73,14 +73,15 @@ final class PendingEnvelope: @unchecked Sendable {
         var contact = ProviderContact.notContacted
         /// The route whose open breaker holds the envelope back.
         var heldBy: RouteTable.Number?
-        /// The route whose breaker the envelope goes out to probe.
+        /// The route whose breaker this envelope is chosen to probe.
         var probed: RouteTable.Number?
         /// How long the envelope has to wait in the spool when it is stored, and the outcome for senders that do not accept
         /// QUEUED.
         var wait: (delay: Duration, refusal: Outcome)?
     }
 
-    /// Whether it waits for the spool, or for the end of a pause: nothing is on its way that ends it.
+    /// Whether the envelope waits for the spool or for the end of a pause: no claim, turn or attempt that could end it
+    /// is in progress.
     var waits: Bool {
         switch phase {
         case .storing, .lookingUp, .paused: true
@@ -91,7 +92,7 @@ final class PendingEnvelope: @unchecked Sendable {
     /// Set once the envelope is in the ``PendingTable``.
     var slot = Slot(rawValue: .max)
     let content: Content
-    /// The destination that the sender chose. Of a push endpoint, it may change until delivery begins.
+    /// The destination that the sender chose. For a push endpoint, it may change when delivery begins.
     var route: RouteTable.Number
     var origin: Origin
     var expiry: Expiry
@@ -146,7 +147,7 @@ final class PendingEnvelope: @unchecked Sendable {
         return replies.rejectUnqueued(with: refusal) { actions.append(.tell($0, refusal, contact)) }
     }
 
-    /// Reports that the envelope waits in the spool, because nothing can be delivered now.
+    /// Reports to all submissions that the envelope waits in the spool.
     func tellParked(_ actions: inout Deque<DeliveryAction>) {
         replies.forEach { actions.append(.tellParked($0)) }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Which lane serves which push server of Web Push, for one app. A server keeps its lane, with the state of its breaker,
-/// until all lanes have been given away and another server needs one: then the lane is taken away that has been used
-/// least recently and carries nothing, if possible one without stored envelopes that wait for its breaker. A server that
-/// the operator has named always gets a lane: the others, which senders choose, never take the lanes that those need.
+/// Which lane serves which push server of Web Push, for one app. A server keeps its lane, with the state of its
+/// breaker, until another server needs one and none is free. Then the least recently used lane without envelopes in
+/// memory is reassigned, if possible one without stored envelopes that wait for its breaker. Lanes are reserved for the
+/// servers that the operator has named, and these keep theirs; other servers, which senders choose, share the rest.
 struct PushServerLanes {
     /// What a server gets.
     enum Lane: Equatable {
@@ -15,7 +15,7 @@ struct PushServerLanes {
         case noneFree
     }
 
-    /// Whether a lane is idle, holding or busy.
+    /// What a lane carries.
     enum Use: Int {
         /// Nothing.
         case idle
@@ -44,7 +44,7 @@ struct PushServerLanes {
     func isNamed(_ lane: Int) -> Bool { origins[lane].map(named.contains) ?? false }
 
     /// Finds the lane of a server, or gives it one.
-    /// - Parameter use: whether a lane is idle, holding or busy.
+    /// - Parameter use: what a lane carries.
     mutating func lane(of origin: String, use: (Int) -> Use) -> Lane {
         uses += 1
         if let lane = lanes[origin] {

@@ -2,8 +2,7 @@
 
 import Tables
 
-/// A bounded table of numbers that forgets old entries. When its younger half is full, that replaces the older half, so that
-/// recent entries stay.
+/// A bounded table of numbers that forgets old entries: when the younger half is full, it replaces the older half.
 struct RecentTable {
     private let half: Int
     private var young = FlatTable<UInt64>(empty: 0)

@@ -12,7 +12,7 @@ import Time
 struct ReplayWindow {
     private struct Pair {
         let ciphertext: Int
-        /// The end of the pair in whole milliseconds, for 34 years, and in the lowest 24 bits ``claims``.
+        /// ``until`` in whole milliseconds, enough for 34 years, above 24 bits of ``claims``.
         private var packed: UInt64 = 0
 
         private static let claimBits: UInt64 = 24
@@ -29,7 +29,7 @@ struct ReplayWindow {
                 packed = packed & (1 << Self.claimBits - 1) | (milliseconds << Self.claimBits)
             }
         }
-        /// Number of envelopes in flight with this pair.
+        /// Number of pending envelopes with this pair.
         var claims: Int {
             get { Int(packed & (1 << Self.claimBits - 1)) }
             set { packed = packed & ~(1 << Self.claimBits - 1) | UInt64(max(0, newValue)) }
@@ -38,7 +38,7 @@ struct ReplayWindow {
 
     private struct Remembered {
         let digest: Digest256
-        /// 0 if there is none.
+        /// The key in ``ReplayWindow/pairs``; 0 if there is none.
         let pair: UInt64
         let until: MonotonicTime
         /// The kind in the lowest bits, then the reason.
@@ -73,10 +73,10 @@ struct ReplayWindow {
     /// The number in ``remembered`` of each digest.
     private var numbers = FlatTable<UInt32>(empty: 0)
     private var details: OutcomeDetails
-    /// By device token and iv.
+    /// For each device token and iv, the ciphertext that used them.
     private var pairs = FlatTable<Pair>(empty: Pair(ciphertext: 0, until: MonotonicTime(nanoseconds: 0), claims: 0))
     private let contentHash = UniversalHash()
-    /// Turn a digest into a key that its sender cannot choose.
+    /// Random: with ``summand``, turns a digest into a key that its sender cannot choose.
     private let factor: UInt64
     private let summand: UInt64
 
@@ -88,7 +88,7 @@ struct ReplayWindow {
         details = OutcomeDetails(maximumBytes: OutcomeDetails.maximumBytes(outcomes: capacity))
     }
 
-    /// The most bytes of a window with so many outcomes, and as many pairs.
+    /// The maximum number of bytes of a window with so many outcomes, and as many pairs.
     static func maximumBytes(capacity: Int) -> Int {
         capacity * MemoryLayout<Remembered>.stride + FlatTable<UInt32>.maximumBytes(entries: capacity)
             + FlatTable<Pair>.maximumBytes(entries: capacity) + OutcomeDetails.maximumBytes(outcomes: capacity)
@@ -110,7 +110,7 @@ struct ReplayWindow {
         return found
     }
 
-    /// The remembered outcome of an envelope with this digest.
+    /// The remembered outcome of an envelope with this digest; `nil` if there is none. Removes expired outcomes.
     mutating func outcome(of envelope: Envelope, now: MonotonicTime) -> Outcome? {
         purge(now)
         guard let found = find(envelope.digest) else { return nil }
@@ -129,7 +129,7 @@ struct ReplayWindow {
 
     /// Reserves the envelope's iv for its ciphertext, until ``finished(_:_:_:_:now:)``.
     /// - Parameter token: the key of its device token.
-    /// - Returns: `nil` if the iv has been used with another ciphertext for this device.
+    /// - Returns: the key to release it with; `nil` if the iv has been used with another ciphertext for this device.
     mutating func claim(_ envelope: Envelope, _ token: TableKey, now: MonotonicTime) -> TableKey? {
         let (key, ciphertext) = (Self.key(of: envelope, token), contentHash(envelope.ciphertext))
         guard var pair = pairs[key.bits], pair.claims > 0 || pair.until > now else {
@@ -162,7 +162,7 @@ struct ReplayWindow {
         guard isRepeated, find(digest) == nil else { return }
         if remembered.count >= capacity { forgetOldest() }
         var kept = outcome
-        // Derived from the digest.
+        // Apple's message id is derived from the digest.
         if magic.isApple { kept.messageID = nil }
         let isLong = kept.hasDetails || kept.messageID != nil || kept.reason.rawValue > Remembered.maximumReason
         let place = isLong ? details.append(kept) : .none
@@ -173,10 +173,10 @@ struct ReplayWindow {
     /// Number of remembered outcomes.
     var count: Int { remembered.count }
 
-    /// The number of pairs of device token and iv, those of envelopes in flight included.
+    /// The number of pairs of device token and iv, including those of pending envelopes.
     var pairCount: Int { pairs.count }
 
-    /// Milliseconds until the oldest outcome expires.
+    /// Milliseconds until the oldest outcome expires; 1000 if none is remembered.
     func nextFree(now: MonotonicTime) -> UInt32 {
         guard let first = remembered.first else { return 1000 }
         return UInt32(clamping: Int((first.until - now).milliseconds) + 1)

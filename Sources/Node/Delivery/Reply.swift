@@ -21,6 +21,6 @@ package protocol OutcomeReceiver: AnyObject {
     func finished(_ reply: Reply, _ outcome: Outcome, _ contact: ProviderContact)
     /// Reports that a submission, which has got QUEUED, waits in the spool: nothing can be delivered now.
     func parked(_ reply: Reply)
-    /// Whether a sender still waits for the outcome.
+    /// Whether a sender still waits for the outcome of this submission.
     func isWanted(_ reply: Reply) -> Bool
 }

@@ -4,15 +4,15 @@ import TNP
 
 /// The submissions that wait for the outcome of one envelope.
 struct ReplyList {
-    /// Maximum number of submissions.
     private static let capacity = 256
     private static let unreachable = Outcome.retry(.providerUnreachable, after: 60_000)
 
-    /// The submission that brought the envelope here; if an earlier process did, or it was refused, the first resend that
-    /// waits.
+    /// The submission that brought the envelope here. If an earlier process accepted the envelope, or that submission
+    /// was refused, the first resend since then.
     private(set) var first: Reply?
     private var others: [Reply] = []
-    /// The number at which unwanted ones are removed: a client that reconnects and resends leaves one behind.
+    /// The number of submissions at which unwanted ones are removed: a client that reconnects and resends leaves one
+    /// behind each time.
     private var nextPurge = 16
     /// The outcome for senders that do not accept QUEUED, while the envelope waits in the spool.
     private(set) var lastRefusal = unreachable
@@ -47,7 +47,7 @@ struct ReplyList {
 
     /// Removes the submissions that do not accept QUEUED.
     /// - Parameters:
-    ///   - refusal: later ones of their kind get it as well.
+    ///   - refusal: the outcome for later submissions that do not accept QUEUED (``lastRefusal``).
     ///   - remove: called for each that is removed.
     /// - Returns: whether ``first`` was one of them.
     mutating func rejectUnqueued(with refusal: Outcome, remove: (Reply) -> Void) -> Bool {

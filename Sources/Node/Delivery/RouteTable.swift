@@ -3,18 +3,19 @@
 import Providers
 import TNP
 
-/// Numbers routes, so that an envelope's way through delivery needs no hashing of texts. A platform has one number for each
-/// app, or ``serverLanes`` if its senders name the server: ``PushServerLanes`` gives those to servers. A number is never
-/// reused: the table grows only when a reload adds an app.
+/// Numbers routes, so that an envelope's way through delivery needs no hashing of texts. A platform has one number for
+/// each app, or ``serverLanes`` if its senders name the push server: ``PushServerLanes`` assigns those to servers. A
+/// number is never reused: the table grows only when a reload adds an app, or a stored envelope names an app that is
+/// not configured.
 struct RouteTable {
     /// The number of a route: an index into tables of routes.
     typealias Number = Int
 
-    /// How many servers that senders name an app's lanes may serve at a time.
+    /// How many push servers have a lane at a time, for each app.
     static let serverLanes = 64
     /// How many numbers each platform has, by its index.
     private static let counts = Magic.allCases.map { $0.service.hasLanePerServer ? serverLanes : 1 }
-    /// The first number of each platform, by its index, and the number of all.
+    /// The first number of each platform within an app, by the platform's index, and how many numbers an app has.
     private static let (offsets, numbersPerApp) = counts.reduce(into: ([Int](), 0)) { table, count in
         table.0.append(table.1)
         table.1 += count
@@ -27,7 +28,6 @@ struct RouteTable {
 
     /// How many numbers there are.
     var count: Int { routes.count }
-    /// How many apps there are.
     var appCount: Int { apps.count }
 
     subscript(number: Number) -> Route { routes[number] }

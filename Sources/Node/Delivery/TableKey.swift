@@ -2,13 +2,11 @@
 
 import TNP
 
-/// The key of a phone, or of a phone and more, in a table in memory: SipHash under a random key of this
+/// The key of a phone, or of a phone with further bytes, in a table in memory: SipHash under a random key of this
 /// process. An attacker cannot construct collisions, and the tables hold no device tokens.
 struct TableKey: Hashable {
-    /// The hash.
     let hash: Int
 
-    /// The key of a phone.
     init(_ phone: DeviceIdentity) {
         var hasher = Hasher()
         hasher.combine(phone.kind.rawValue)
@@ -16,7 +14,7 @@ struct TableKey: Hashable {
         hash = hasher.finalize()
     }
 
-    /// The key of the device token with the key `token`, together with `other`.
+    /// The key of `other` for the phone with the key `token`.
     init(_ token: TableKey, with other: Bytes) {
         var hasher = Hasher()
         hasher.combine(token.hash)

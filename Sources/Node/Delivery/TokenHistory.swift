@@ -7,7 +7,7 @@ import TNP
 struct TokenHistory {
     /// What is known of one token.
     struct Record: Equatable {
-        // One number: from the most significant bit, 48 bits of `accepted`, 8 of the environment, 1 of `isRefused`.
+        // One number: bits 16 to 63 hold `accepted`, bits 8 to 15 the environment, bit 0 `isRefused`.
         private static let (acceptedShift, environmentShift): (UInt64, UInt64) = (16, 8)
         private static let environments: [Magic?] = [nil] + Magic.allCases
 
@@ -39,7 +39,7 @@ struct TokenHistory {
     /// - Parameter capacity: the maximum number of tokens remembered at a time.
     init(capacity: Int) { records = RecentTable(capacity: capacity) }
 
-    /// The number of tokens remembered.
+    /// The number of entries; see ``RecentTable/count``.
     var count: Int { records.count }
 
     subscript(token: TableKey) -> Record { records[token].map(Record.init(packed:)) ?? Record() }

@@ -5,7 +5,7 @@ import Time
 
 /// Detects a surge of token refusals, which means that the environment or the topic is probably wrong; single refusals
 /// mean that a pairing has ended. During a surge senders get RETRY and keep their pairings. Only acceptances end a
-/// surge, because these senders may all retry much later.
+/// surge, and not a lack of refusals: the senders that got RETRY may all return much later.
 ///
 /// Anyone can invent device tokens. As long as the provider accepts some token, environment and topic are right, and
 /// only refusals of tokens that were accepted before count.
@@ -17,10 +17,10 @@ struct TokenRefusalSurge: Sendable {
     private static let interval = Duration.seconds(60)
     /// How long a sender, or a stored envelope, waits at least before the push service is asked again.
     private static let pause = Duration.seconds(300)
-    /// The time between two questions about stored envelopes to refused, unproven device tokens, which anyone can invent:
-    /// a quarter of the rate at which all senders together may name new ones (`limits.unproven_per_minute`).
+    /// The time between two attempts for stored envelopes to refused, unproven device tokens, which anyone can invent:
+    /// a quarter of the default rate at which all senders together may name new ones (`limits.unproven_per_minute`).
     static let questionInterval = Duration.seconds(2)
-    /// The longest wait that what strangers have stored can cause.
+    /// The longest wait of a stored envelope to a refused, unproven device token.
     static let maximumPause = Duration.seconds(86_400)
 
     private struct Count {
@@ -35,7 +35,7 @@ struct TokenRefusalSurge: Sendable {
     private var present = Count()
     private var last = Count()
     private var since: MonotonicTime
-    /// The time of the last question that ``pause(_:at:)`` has given away.
+    /// The latest time of an attempt that ``pause(_:at:)`` has assigned.
     private var lastQuestion = MonotonicTime(nanoseconds: 0)
 
     init(now: MonotonicTime) { since = now }
@@ -55,11 +55,13 @@ struct TokenRefusalSurge: Sendable {
         validate()
     }
 
-    /// How long an envelope that was refused during a surge waits for its next attempt. The node retries what it has stored
-    /// for weeks: without a pace, each device token that a stranger invents once would be asked about all the time.
+    /// How long an envelope that was refused during a surge waits for its next attempt. The node retries stored
+    /// envelopes for up to 28 days: without this rate limit, it would ask again and again about each device token that
+    /// a stranger has invented once.
     mutating func pause(_ subject: DeviceKnowledge.Subject, at now: MonotonicTime) -> Duration {
         guard subject.isStored, !subject.isProven else { return Self.pause }
-        // Not later: an envelope may take a time and expire before it, so that strangers could push the end on and on.
+        // At most a day: an envelope may expire before its assigned time, which stays assigned, so strangers could
+        // otherwise postpone all later attempts without end.
         lastQuestion = min(max(lastQuestion + Self.questionInterval, now + Self.pause), now + Self.maximumPause)
         return lastQuestion - now
     }

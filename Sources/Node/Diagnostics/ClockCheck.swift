@@ -12,7 +12,8 @@ enum ClockCheck {
     static let latest: Int64 = 4_102_444_800
     /// A difference of more than this number of seconds is a warning.
     static let noticeable: Int64 = 60
-    /// Apple and Google reject a node's credentials if the difference is more than this number of seconds.
+    /// A difference of more than this number of seconds is a failure: Apple and Google may reject the node's
+    /// credentials.
     static let refused: Int64 = 300
 
     private static let cure = "synchronise it with timedatectl set-ntp true"

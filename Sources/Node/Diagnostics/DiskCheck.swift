@@ -6,7 +6,7 @@ import Settings
 
 /// Checks the free space for the state directory.
 struct DiskCheck: Equatable {
-    /// Free bytes that the node needs, 32 MiB: the spool leaves that much free for the rest of the state.
+    /// Free bytes that the node needs, 32 MiB: as many as the spool leaves free (`Spool.diskReserve`).
     static let minimumFree = 32 << 20
     /// Less free space than this, 256 MiB, is a warning.
     static let comfortable = 256 << 20

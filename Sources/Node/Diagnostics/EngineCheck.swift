@@ -5,11 +5,12 @@ import EventLoop
 import NodeConfiguration
 import Settings
 
-/// Checks whether an engine is set up for a cluster, and whether its nodes live.
+/// Checks whether an engine is set up for a cluster, and whether the cluster's nodes are alive.
 struct EngineCheck {
-    /// The first version with functions.
+    /// The first major version of Redis with functions.
     private static let oldestVersion = 7
-    /// Clocks that differ by more make the log lines of the nodes hard to compare.
+    /// The largest difference between the engine's clock and this machine's without a warning: beyond it, log lines are
+    /// hard to compare.
     private static let maximumOffset = Duration.seconds(10)
 
     /// The address of the engine, or of its Sentinels.

@@ -3,9 +3,9 @@
 import Admission
 import NodeConfiguration
 
-/// Advice for operators that enable the HTTP API. Its senders, the desktops of today, cannot sign, and some do not retry.
+/// Advice for operators that enable the HTTP API. Senders cannot sign there, and some do not retry.
 package enum HTTPEndpointAdvice {
-    /// A piece of advice for each setting that makes such senders lose notifications.
+    /// A piece of advice for each setting that makes these senders lose notifications.
     package static func texts(for configuration: Configuration) -> [(key: String, text: String)] {
         guard configuration.listen.servesHTTP else { return [] }
         var texts: [(key: String, text: String)] = []

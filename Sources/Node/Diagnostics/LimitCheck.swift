@@ -7,7 +7,7 @@ import Settings
 
 /// Checks the resource limits of a process (getrlimit(2)).
 struct LimitCheck: Equatable {
-    /// Locked memory that the keys need, each of them a page: 64 pages, which have 4 KiB, or up to 64 KiB on ARM.
+    /// Locked memory that the keys need, in bytes: 64 pages, one for each key. A page has 4 KiB, on ARM up to 64 KiB.
     static let lockedMemory = 64 * UInt64(sysconf(Int32(_SC_PAGESIZE)))
 
     /// The process: `this shell`, or the running node with its pid.

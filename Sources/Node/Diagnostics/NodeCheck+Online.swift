@@ -30,9 +30,9 @@ extension NodeCheck {
         return findings
     }
 
-    /// All servers to which the node connects, without duplicates.
+    /// The servers of all deliveries, without duplicates.
     private var servers: [CheckedServer] {
-        // Compares authorities only, because the path of the token endpoint does not matter here.
+        // Compares authorities and trust files: the path of the token endpoint does not matter here.
         var seen: Set<String> = []
         return configuration.apps.flatMap(\.deliveries).flatMap { $0.servers() }
             .filter { seen.insert("\($0.url.authority) \($0.trustFile ?? "")").inserted }

@@ -5,14 +5,14 @@ import TNP
 
 /// Exchanges HELLO and WELCOME with a node to test that it answers.
 enum NodeHandshake {
-    /// The reason why no node was found at an address.
+    /// Why there is no WELCOME.
     struct Failure: Error, Equatable, CustomStringConvertible {
         let description: String
     }
 
     /// Sends HELLO and waits for WELCOME. Must be called on the loop.
     /// - Parameter timeout: the timeout for the connection, and again for the answer.
-    /// - Throws: `StreamError`, or ``Failure`` if the server is not a node.
+    /// - Throws: `StreamError`, or ``Failure`` if the server is not a node or answers with GOAWAY.
     static func exchange(
         with endpoint: Endpoint, through proxy: Proxy?, on loop: EventLoop, timeout: Duration,
         isolation: isolated (any Actor)? = #isolation

@@ -10,7 +10,7 @@ struct PortCheck: Equatable {
         case free
         /// A process listens on the address.
         case inUse
-        /// No process can listen on the address, for this reason.
+        /// The node cannot listen on the address, for this reason.
         case impossible(String)
     }
 
@@ -43,7 +43,7 @@ struct PortCheck: Equatable {
 }
 
 extension PortCheck.State {
-    /// What stands in the way of listening on an address; `nil` if nothing does.
+    /// The state of an address: ``free`` if nothing stands in the way of listening on it.
     init(_ obstacle: ListenError?) {
         self =
             switch obstacle {

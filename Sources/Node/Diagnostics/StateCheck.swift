@@ -25,7 +25,7 @@ package struct StateCheck {
     var user: uid_t
     /// The reason why the directory is not writable; `nil` if it is.
     var writeFailure: String?
-    /// An entry of the directory whose owner is not the owner of the directory, and the owner of the entry.
+    /// An entry in the directory or below it that another user owns, and that user.
     var foreignEntry: (path: String, owner: uid_t)?
     var lock: LockState
 
@@ -143,7 +143,7 @@ extension StateCheck {
         return look(path, depth: 4)
     }
 
-    /// Checks the databases in the directory, unless a node is running: that node has checked them itself.
+    /// Checks the databases of the standing and the spool, unless a node may be running, which has checked them itself.
     func databases(spool: String?) -> [Finding] {
         guard kind == .directory, lock == .free else { return [] }
         let stores = [(StoreKind.standing, Optional("\(path)/standing.sqlite")), (StoreKind.spool, spool)]

@@ -6,12 +6,13 @@ import Time
 
 /// Remembers which handles the engine of a cluster may lack. No I/O and no clock.
 package struct HandleBacklog {
-    /// Maximum number of changes made without the engine that are remembered; the others follow at their next use.
+    /// Maximum number of changes that are remembered. The engine learns of further ones when their handles are next
+    /// used.
     package static let maximumUnsent = 10_000
-    /// How long a change is remembered that the engine has: the replica that takes its place may lack it.
+    /// How long a change that the engine has is remembered: a replica that becomes the primary may lack it.
     package static let replicaDelay = Duration.seconds(60)
 
-    /// The last row that was given to an engine that may have none; `nil` if it has all.
+    /// The name of the last row given to an engine that may lack all rows, empty at first; `nil` if it has all.
     package private(set) var position: [UInt8]?
     /// Handles that were changed without the engine.
     private var unsent: Set<Handle> = []
@@ -44,7 +45,7 @@ package struct HandleBacklog {
         sent = []
     }
 
-    /// Some handles to give to the engine.
+    /// Up to `count` handles to give to the engine.
     package func next(_ count: Int) -> [Handle] { Array(unsent.prefix(count)) }
 
     /// A handle is being given to the engine. Call it before, because the handle may change again meanwhile.

@@ -2,10 +2,10 @@
 
 import TNP
 
-/// Bounds how many handles stand for one phone (PROTOCOL §11), so that nobody fills a node's store with handles of a few
-/// phones. What one owner does costs no other owner a confirmed handle; of the unconfirmed handles, whose owners have
-/// proved nothing, the oldest yields. Counts what one run of the node has seen. Bounded: when too many phones are
-/// counted, it forgets all counts.
+/// Bounds how many handles stand for one phone (PROTOCOL §11), so that nobody fills a node's store with handles of a
+/// few phones. No owner can cost another one a confirmed handle. Of too many unconfirmed handles, whose owners have
+/// proved nothing, the oldest is dropped. Counts what one run of the node has seen. Bounded: when there are too many
+/// phones or owners, it forgets all their counts.
 package struct HandleBounds {
     /// The most unconfirmed handles of a phone, and the most handles of a phone that a run confirms for one owner.
     package static let (maximumUnconfirmed, maximumConfirmed) = (8, 8)
@@ -30,7 +30,7 @@ package struct HandleBounds {
 
     /// Records a REGISTER.
     /// - Parameter token: the keyed hash of the device token.
-    /// - Returns: the handle that has to yield if it is unconfirmed; `nil` if there is room.
+    /// - Returns: the handle to drop if it is unconfirmed; `nil` if there is room.
     package mutating func registered(_ handle: Handle, token: UInt64) -> Handle? {
         if unconfirmed.count >= capacity, unconfirmed[token] == nil { unconfirmed.removeAll() }
         var handles = unconfirmed[token] ?? []

@@ -40,7 +40,6 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
 
     /// What stands behind the handle.
     package var record: Record
-    /// Whether the handle is in use.
     package var state: State
     /// Unix time in seconds: of the registration, while it is unconfirmed; else of the last use, rounded down to a day.
     package var time: Int64
@@ -100,7 +99,7 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
             guard let present else { return .store(HandleEntry(record: record, state: .unconfirmed, time: now)) }
             if let outcome = present.refusal(of: request) { return .none(outcome) }
             switch present.state {
-            // Who has an old pairing must not put its device token back.
+            // The holder of an old pairing must not restore the old device token.
             case _ where present.hasRotated(from: registration): return .none(.rejected(.notTheOwner))
             case .confirmed: return .store(HandleEntry(record: record, state: .confirmed, time: present.time))
             case .unconfirmed, .forgotten:
@@ -123,10 +122,11 @@ package struct HandleEntry: Equatable, Sendable, Redacted {
         }
     }
 
-    /// The outcome of a request that changes nothing: it is not the owner's, or not newer than the last one.
+    /// The outcome of a request that changes nothing, because it is not the owner's or not newer than the last one;
+    /// `nil` if the request is valid.
     private func refusal(of request: HandleRequest) -> Outcome? {
         guard request.isSigned(by: record.owner) else { return .rejected(.notTheOwner) }
-        // Sent again: answered as before.
+        // A repeated request gets the same answer again.
         if request.hash == record.lastRequest { return .delivered() }
         return request.sequence > record.sequence ? nil : .rejected(.notTheOwner)
     }

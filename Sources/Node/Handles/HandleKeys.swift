@@ -3,8 +3,8 @@
 import Cryptography
 import TNP
 
-/// The keys derived from the key file of the handle store: they make handles, name the rows, and seal them. Who has the
-/// store and these keys learns no device token without the handle. Prints as `<redacted>`.
+/// The keys derived from the key file of the handle store: they make handles, name the rows, and seal them. The store
+/// and these keys together reveal no device token without the handle. Prints as `<redacted>`.
 struct HandleKeys: Sendable, Redacted {
     /// Length of a row's name in bytes.
     static let nameLength = 16

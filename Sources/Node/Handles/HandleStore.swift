@@ -46,7 +46,7 @@ package final class HandleStore: Sendable {
     private let isShared: Bool
     private let path: String
     private let database: ConnectionQueue
-    /// Lookups do not wait for commits.
+    /// A second connection for reading, so that lookups do not wait for commits.
     private let reader: ConnectionQueue
 
     /// Opens the store, or creates an empty one. Reads the whole file once, and blocks while it does.
@@ -148,7 +148,7 @@ package final class HandleStore: Sendable {
 
     /// Drops expired handles.
     /// - Parameter now: Unix time in seconds.
-    /// - Returns: the number of handles that are left.
+    /// - Returns: the number of handles that are left, without those that their owners have ended.
     package func sweep(
         _ limits: Limits, at now: Int64, isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> Int {
@@ -213,13 +213,13 @@ package final class HandleStore: Sendable {
     ) async throws(StoreError) -> SealedHandle? {
         try await reader.run { connection in
             guard let sealed = try self.sealedRow(of: handle, connection) else { return nil }
-            // An entry of before the cluster has no sequence outside.
+            // A row from before the node joined a cluster has the sequence only in its sealed record.
             return self.entry(sealed, of: handle).map { sealed.with(sequence: $0.record.sequence) } ?? sealed
         }
     }
 
     /// Up to `limit` rows, in the order of their names.
-    /// - Parameter name: the last row that the caller has; an empty one to begin.
+    /// - Parameter name: the name of the last row that the caller has; empty to begin.
     package func sealed(
         after name: [UInt8], limit: Int, isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> [SealedHandle] {
@@ -231,7 +231,7 @@ package final class HandleStore: Sendable {
         }
     }
 
-    /// Takes over the row of another node, unless the own one is newer.
+    /// Takes over the row of another node if it is newer than the own one.
     /// - Returns: the newer entry, which may have expired or ended, and whether the store has it: it may be full. `nil` if
     ///   the row cannot be opened and there is no own one.
     package func merge(

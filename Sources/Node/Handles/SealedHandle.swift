@@ -13,7 +13,7 @@ package struct SealedHandle: Sendable, Equatable, Redacted {
     package let state: HandleEntry.State
     /// As ``HandleEntry/time``.
     package let time: Int64
-    /// The sequence of the owner's last request; 0 if the store has never been shared since.
+    /// The sequence of the owner's last request; 0 if the row was written before the node joined a cluster.
     package let sequence: UInt64
 
     package init(name: [UInt8], sealed: [UInt8], state: HandleEntry.State, time: Int64, sequence: UInt64) {
@@ -24,7 +24,7 @@ package struct SealedHandle: Sendable, Equatable, Redacted {
         self.sequence = sequence
     }
 
-    /// - Parameter row: of the columns of ``HandleStore/selection``.
+    /// - Parameter row: has the columns of ``HandleStore/selection``.
     init?(_ row: Row) {
         guard let state = HandleEntry.State(rawValue: UInt8(truncatingIfNeeded: row.integer(2))) else { return nil }
         self.init(

@@ -3,7 +3,8 @@
 import Store
 
 extension StoreKind {
-    /// The store of handles. Commits are durable: the owner of a handle may discard what it was made of.
+    /// The store of handles. Commits are durable, because the owner of a handle may discard the registration it was
+    /// made of.
     package static let handles = StoreKind(
         name: "store of handles",
         lossWhenMoved: "all handles are then unknown, and their phones must register again",

@@ -14,7 +14,7 @@ package struct ConnectionRegistry {
         package var connections: Int
         /// Maximum unidentified connections at one endpoint.
         var halfOpen: Int
-        /// Whether the HTTP endpoint is enabled.
+        /// Whether an HTTP endpoint is enabled, with or without tor.
         var servesHTTP: Bool
 
         /// The connections reserved for each endpoint; the other one cannot use them.
@@ -67,7 +67,8 @@ package struct ConnectionRegistry {
         var identifiedInOrder: Deque<UInt64> = []
     }
 
-    /// How many identified connections of an endpoint are examined for idleness, for each new one.
+    /// How many identified connections of an endpoint are examined for idleness when a new connection finds the node
+    /// full.
     package static let examinedForEviction = 32
 
     /// The limits; a reload may change them.
@@ -86,8 +87,8 @@ package struct ConnectionRegistry {
 
     /// Decides what happens to a new connection; unless it is rejected, the caller calls ``opened(_:at:)``.
     ///
-    /// In a full node, an idle connection without a success goes first: it has had its turn, while an unidentified one
-    /// may be an honest sender's, whose HELLO is on its way.
+    /// A full node first evicts an idle connection without a success: an unidentified one may belong to an honest
+    /// sender, whose HELLO is on its way.
     /// - Parameters:
     ///   - senderProtocol: the protocol of its endpoint.
     ///   - use: how an existing connection is currently used.
@@ -117,7 +118,7 @@ package struct ConnectionRegistry {
         return .acceptEvictingIdle(idle.number)
     }
 
-    /// Finds an idle connection whose end makes room at an endpoint.
+    /// Finds an idle connection whose eviction makes room at an endpoint.
     private mutating func idleConnection(
         makingRoomAt senderProtocol: SenderProtocol, _ use: (UInt64) -> Use
     ) -> IdleConnection? {
@@ -189,8 +190,9 @@ extension ConnectionRegistry.Book {
         return nil
     }
 
-    /// Finds an idle connection, preferably one without a success, which the caller then evicts. Examines those first that
-    /// were not examined for the longest time; the others go to the end of the queue.
+    /// Finds an idle connection, preferably one without a success: that one leaves the queue, and the caller must evict
+    /// it. Begins with the connections whose last examination is the longest ago; the others that it examines go to the
+    /// end of the queue.
     fileprivate mutating func idleConnection(
         _ use: (UInt64) -> ConnectionRegistry.Use
     ) -> ConnectionRegistry.IdleConnection? {

@@ -6,8 +6,8 @@ import TNP
 
 /// The configuration of the endpoints for senders.
 package struct EndpointRules {
-    /// The longest target of a request to the HTTP endpoint in bytes: the largest notification in hexadecimal, and its
-    /// parameters.
+    /// The longest target of an HTTP request, in bytes: it holds the largest notification of `GET /relay` in
+    /// hexadecimal, and the other parameters.
     private static let maximumTargetLength = 10_240
 
     /// The rules of TNP connections.
@@ -23,8 +23,8 @@ package struct EndpointRules {
 
     /// - Parameters:
     ///   - routes: the routes that the node serves, as WELCOME lists them.
-    ///   - onion: the node's onion address and port for TNP; `nil` if it is not known.
-    ///   - onions: the node's onions; as far as they are known.
+    ///   - onion: the onion address and port for TNP of the node's own tor; `nil` until it is known.
+    ///   - onions: the node's onions; empty until they are known.
     package init(_ configuration: Configuration, routes: [String], onion: String?, onions: [SignedOnion]) {
         let limits = configuration.limits
         tnp = IngressSession.Rules(

@@ -26,7 +26,8 @@ package struct KnownSites: Equatable {
     /// The site that an AUTH proves; `nil` if it proves none.
     /// - Parameters:
     ///   - seed: the seed of the connection's WELCOME.
-    ///   - onions: the node's onions. A signature that names another one comes from a hostile node.
+    ///   - onions: the onions that the signature may name: a hostile node may pass on a signature that was made for the
+    ///     hostile node's own onion.
     package func site(provedBy authentication: SiteAuthentication, seed: [UInt8], onions: [SignedOnion]) -> Site? {
         let site = sites.first { $0.key.map(authentication.key.elementsEqual) == true }
         return onions.contains { authentication.isValid(seed: seed, onion: $0) } ? site : nil
@@ -36,10 +37,11 @@ package struct KnownSites: Equatable {
     /// - Parameters:
     ///   - credential: what follows `/s/` in its path; `nil` without such a path.
     ///   - circuit: the circuit of its connection.
-    ///   - right: what a site needs to be allowed to do.
+    ///   - right: the right that a site needs for the request.
     package func request(with credential: Bytes?, on circuit: CircuitID?, right: Site.Right) -> Request {
         guard let credential else {
-            // Behind a proxy that shares connections, others must not use the site's rate.
+            // A reverse proxy may carry requests of a site and of others on one connection: those of others must not
+            // use the site's rate.
             return mode == .required || circuit?.site != nil ? .refused : .ordinary
         }
         guard mode != .off, let site = sites.first(where: { $0.isProved(byPath: credential) }),

@@ -12,9 +12,10 @@ package protocol SenderConnection: AnyObject {
     var number: UInt64 { get }
     /// The protocol of its endpoint.
     var senderProtocol: Admission.SenderProtocol { get }
-    /// The tor circuit of the connection, or a substitute if tor passes no circuit IDs; `nil` until it is known.
+    /// The origin of the connection's submissions: tor's circuit, or the connection itself if tor passes no circuit
+    /// IDs, or the site that has proved itself; `nil` until it is known.
     var circuit: CircuitID? { get set }
-    /// When the last bytes arrived.
+    /// When the last bytes arrived; over HTTP, when the last request was handled.
     var lastRead: MonotonicTime { get }
     /// Whether the connection is closed or closing: nothing more can be sent.
     var isClosed: Bool { get }
@@ -28,7 +29,8 @@ package protocol SenderConnection: AnyObject {
     func isIdle(minimumAge time: Duration) -> Bool
     /// Reports the outcome of a submission.
     func finished(_ request: UInt32, _ outcome: Outcome)
-    /// Reports that a submission with QUEUED waits in the spool, because nothing can be delivered now.
+    /// Reports that a submission that was answered with QUEUED waits in the spool, because nothing can be delivered at
+    /// the moment.
     func parked(_ request: UInt32)
     /// Reports that the request of a handle's owner was accepted.
     func registered(_ request: UInt32, _ handle: Handle)
@@ -57,7 +59,7 @@ package final class IngressScratch {
     var requests: IngressSession.Requests?
     /// Empty buffers for output.
     private var buffers: [[UInt8]] = []
-    /// The most buffers that are kept, and the largest capacity of one.
+    /// The most buffers that are kept, and the largest capacity of one in bytes.
     private static let (maximumBuffers, maximumBuffer) = (64, 16 * 1024)
 
     /// Starts without memory.
@@ -83,16 +85,18 @@ package protocol SenderHost: AnyObject {
     /// Assigns the connection to this tor circuit.
     /// - Returns: the GOAWAY to reject the connection with; `nil` if it is admitted.
     func assign(_ connection: any SenderConnection, toCircuit circuit: UInt32) -> GoAway?
-    /// Finds the site that an AUTH with this seed proves. The connection then counts as the site's.
+    /// Finds the site that an AUTH proves. The connection then counts as the site's.
+    /// - Parameter seed: the seed of the connection's WELCOME, which AUTH signs.
     /// - Returns: the site; `nil` if the AUTH proves none.
     /// - Throws: `ProtocolError` with code `busy` if there is no room for the site.
     func identify(
         _ connection: any SenderConnection, by authentication: SiteAuthentication, seed: [UInt8]
     ) throws(ProtocolError) -> Site?
-    /// The outcome of a request over HTTP that may not be delivered; `nil` if it may.
+    /// The outcome with which to refuse a request over HTTP; `nil` if it may be served.
     /// - Parameters:
-    ///   - credential: what follows `/s/` in its path. The connection then counts as the site's.
-    ///   - right: what a site needs to be allowed to do.
+    ///   - credential: what follows `/s/` in its path; `nil` without such a path. If it proves a site, the connection
+    ///     then counts as the site's.
+    ///   - right: the right that a site needs for the request.
     func refusal(of connection: any SenderConnection, site credential: Bytes?, right: Site.Right) -> Outcome?
     /// The WELCOME for a TNP connection under these rules.
     func welcome(under rules: IngressSession.Rules) -> Welcome

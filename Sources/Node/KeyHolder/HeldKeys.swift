@@ -6,16 +6,15 @@ import Providers
 import Settings
 import Time
 
-/// The keys of a key holder. Contains no input or output: requests and the time go in, answers come out.
+/// The keys of a key holder. Only ``load(_:)`` reads files; after it, requests and the time go in, answers come out.
 package struct HeldKeys {
     private var keys: [Int: (file: String, key: any HeldKey)] = [:]
     /// The provider tokens that were issued.
     package var issued: IssuedTokens
 
-    /// The number of keys.
     var count: Int { keys.count }
 
-    /// - Parameter issued: those of earlier key holders of this node.
+    /// - Parameter issued: the provider tokens that earlier key holders of this node have issued.
     package init(issued: IssuedTokens) { self.issued = issued }
 
     /// Reads the configuration and all keys.
@@ -46,7 +45,6 @@ package struct HeldKeys {
     }
 
     /// Answers a request.
-    /// - Parameter time: now.
     package mutating func answer(_ request: HolderRequest, at time: ClockReading) -> KeyAnswer {
         guard var held = keys[request.credential] else { return .refused }
         let answer = held.key.answer(request.question.bytes, about: held.file, at: time, &issued)

@@ -45,7 +45,7 @@ package final class SupervisedHolders: HolderSource {
     }
 }
 
-/// The connection to a key holder. Its own thread waits for one answer after another.
+/// The connection to a key holder. A queue of its own waits for one answer after another.
 final class HolderConnection: RunningHolder {
     let report: HolderReport
     private let socket: LocalSocket

@@ -30,11 +30,11 @@ package struct HolderReport: Codable, Sendable {
     func index(of reference: CredentialReference) -> Int? { credentials.firstIndex { $0.reference == reference } }
 }
 
-/// A question to a key holder. It answers with the bytes that are asked for, or with none.
+/// A question to a key holder, which answers with bytes; with none if it refuses.
 package struct HolderRequest: Codable, Sendable {
     /// The number of the credential in the report.
     var credential: Int
-    /// See the credential's kind.
+    /// In the encoding of the credential's kind.
     var question: Base64Bytes
 
     /// The largest request in bytes, and the largest answer to one.

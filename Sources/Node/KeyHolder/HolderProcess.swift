@@ -9,8 +9,9 @@ import NodeConfiguration
 import Providers
 import Time
 
-/// The process that holds the keys: it reads the configuration and the keys, gives up all files and sockets but its
-/// connection to the node, and then answers requests, as ssh-agent does. It ends when the node closes the connection.
+/// The process that holds the keys: it reads the configuration and the keys, gives up the right to open files and
+/// sockets (unless `node.sandbox` is off), and then answers requests over its connection to the node, as ssh-agent
+/// does. It ends when the node closes the connection.
 package enum HolderProcess {
     /// The descriptors that the supervisor passes: the connection to the node, and the memory of ``IssuedTokens``.
     static let connection: Int32 = 3
@@ -25,14 +26,14 @@ package enum HolderProcess {
     ///   - makeLogger: makes the logger of a configuration.
     package static func run(configuration file: String, makeLogger: (Configuration) -> Logger) -> Never {
         _ = ProcessHardening.forbidCoreDumps()
-        // The supervisor may use the network, for its resolvers.
+        // The inherited filter of the supervisor allows the network, which its resolvers need.
         let isOffline = Result { try SystemCallFilter.keyHolderStart.apply(.refuse) }
         let socket = LocalSocket(owning: connection)
         var keys = HeldKeys(issued: readMemory())
         let report = keys.load(file)
         let configuration = try? Configuration(file: file, copies: report.copies)
         let logger = configuration.map(makeLogger)
-        // The first line also reads what a line needs, such as the time zone, which the filter forbids.
+        // The first line of the log also reads files such as the time zone, which the filter forbids later.
         logger?.notice("the key holder has read the keys", metadata: ["keys": "\(keys.count)"])
         do {
             _ = try isOffline.get()
@@ -48,7 +49,7 @@ package enum HolderProcess {
             while true {
                 let frame = try socket.receiveFrame(atMost: HolderRequest.maximumBytes, within: nil)
                 let request = try HolderRequest(json: frame)
-                // Several key holders may run, and together they issue no more than one.
+                // Several key holders may run: the lock keeps two of them from issuing a token for the same key.
                 guard lockMemory(true) else { throw LocalSocket.Failure.timedOut }
                 keys.issued.merge(readMemory())
                 let before = keys.issued

@@ -38,7 +38,7 @@ package final class KeyHolder: @unchecked Sendable {
     private var lastNumber = 0
     private var isStarting = false
     private let running = Mutex<(any RunningHolder)?>(nil)
-    /// The one in use.
+    /// The key holder in use; `nil` while there is none.
     private var inUse: (any RunningHolder)? {
         get { running.withLock { $0 } }
         set { running.withLock { $0 = newValue } }
@@ -50,8 +50,8 @@ package final class KeyHolder: @unchecked Sendable {
 
     package init(_ source: any HolderSource) { self.source = source }
 
-    /// Starts a key holder, which reads the configuration and the keys, and waits for it: before the loop runs. The present
-    /// one stays in use until ``use(_:)``.
+    /// Starts a key holder, and waits until it has read the configuration and the keys. Call this before the loop runs.
+    /// The present key holder stays in use until ``use(_:)``.
     package func startBlocking() throws(Failure) -> HeldCredentials {
         do {
             return HeldCredentials(of: try source.startBlocking(), for: self)
@@ -78,7 +78,7 @@ package final class KeyHolder: @unchecked Sendable {
     /// The credentials in use; `nil` while there is no key holder.
     package var credentials: HeldCredentials? { inUse.map { HeldCredentials(of: $0, for: self) } }
 
-    /// Uses these credentials from now on, and ends the key holder before.
+    /// Uses these credentials from now on, and ends the previous key holder.
     package func use(_ credentials: HeldCredentials) {
         inUse = credentials.holder
         expected = credentials.fingerprints
@@ -134,7 +134,7 @@ package final class KeyHolder: @unchecked Sendable {
         }
     }
 
-    /// Asks the key holder, and waits for the answer: on a thread that is not the loop's.
+    /// Asks the key holder, and waits for the answer. `nil` on the loop, which must not wait.
     fileprivate func askBlocking(about reference: CredentialReference, _ question: [UInt8]) -> [UInt8]? {
         guard let loop, !loop.isOnLoop, let holder = inUse, let index = holder.report.index(of: reference) else {
             return nil
@@ -165,7 +165,7 @@ extension KeyHolder.Failure {
 }
 
 /// Decides when a key holder is started after one has ended: after a second, and after pauses twice as long each time,
-/// up to a minute. One that has run for a minute was not at fault.
+/// up to a minute. A key holder that has run for a minute resets the pause.
 struct HolderRecovery: Equatable {
     private var backoff = Backoff(base: .seconds(1), cap: .seconds(60))
     private var due: MonotonicTime?
@@ -212,7 +212,7 @@ package struct HeldCredentials: CredentialSource {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Whether these credentials are among them, with the same files.
+    /// Whether the key holder has read all of these credentials, from files with the same contents.
     fileprivate func hasAll(of expected: [CredentialReference: [UInt8]]) -> Bool {
         let own = fingerprints
         return expected.allSatisfy { own[$0] == $1 }
@@ -233,7 +233,7 @@ package struct HeldCredentials: CredentialSource {
     }
 }
 
-/// A key in a key holder.
+/// Sends a credential's questions to the node's key holder.
 private final class KeyElsewhere: RemoteKeyAccess {
     private let reference: CredentialReference
     private let holder: KeyHolder

@@ -4,14 +4,15 @@ import CLinux
 import Glibc
 import Time
 
-/// One end of a connection between two processes of a node. Blocking; every wait has a deadline. Closes itself.
+/// One end of a connection between two processes of a node. Waits block the thread, until a deadline if there is one.
+/// Closes its descriptor when it is released.
 final class LocalSocket: Sendable {
     /// Why nothing was sent or received.
     enum Failure: Error {
-        /// The other process has closed its end, or exited.
+        /// The other process has closed its end or exited, or a system call failed.
         case closed
         case timedOut
-        /// The other process has sent something else than expected.
+        /// The other process has sent something unexpected.
         case malformed
     }
 
@@ -33,7 +34,8 @@ final class LocalSocket: Sendable {
         return (LocalSocket(owning: ends[0]), LocalSocket(owning: ends[1]))
     }
 
-    /// Sends a short message, with a descriptor if there is one. Does not wait: fails if the other process reads nothing.
+    /// Sends a short message, with a descriptor if there is one. Does not wait: fails if the buffer is full, because
+    /// the other process does not read.
     func send(_ message: [UInt8], with passed: Int32? = nil) throws(Failure) {
         guard clinux_send(descriptor, message, message.count, passed ?? -1) == message.count else { throw .closed }
     }
@@ -74,7 +76,7 @@ final class LocalSocket: Sendable {
         return count == 0 || count < 0 && errno != EAGAIN && errno != EINTR
     }
 
-    /// Shuts down the connection: whatever waits for it, or would wait, fails with ``Failure/closed`` at once.
+    /// Shuts down the connection: present and later waits for it fail with ``Failure/closed`` at once.
     func shutDown() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
     // MARK: Frames

@@ -4,9 +4,10 @@ import Confinement
 import EventLoop
 import Time
 
-/// The node's side of its resolver, as a ``ResolverState`` decides. Loop only.
+/// The node's side of its resolver, as a ``ResolverState`` decides. Used on the loop only.
 package final class NodeResolver: NameService {
-    /// How many answers are read before others have their turn: the resolver reads strangers' bytes, and is not trusted.
+    /// The largest number of answers read in one turn of the loop: the resolver reads strangers' bytes, and must not be
+    /// able to hold up the loop.
     private static let maximumAnswers = 128
 
     private let supervisor: Supervisor
@@ -65,7 +66,7 @@ package final class NodeResolver: NameService {
         do throws(LocalSocket.Failure) {
             try connection?.socket.send(request.encoded)
         } catch {
-            // The reader notices if it has ended.
+            // The reader notices if the resolver has ended.
             let full = NameAnswer.failure("the node's resolver takes no more names", isUnknown: false)
             perform(state.answered(request.number, full))
         }

@@ -18,7 +18,7 @@ enum Program {
             posix_spawn_file_actions_destroy(&actions)
             posix_spawnattr_destroy(&attributes)
         }
-        // First to places above all, so that no descriptor is overwritten before it is copied.
+        // Copies the descriptors to high numbers first, so that none is overwritten before it is copied.
         let offset: Int32 = 64
         for (index, descriptor) in descriptors.enumerated() {
             posix_spawn_file_actions_adddup2(&actions, descriptor, offset + Int32(clamping: index))

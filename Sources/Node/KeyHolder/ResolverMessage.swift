@@ -14,7 +14,7 @@ struct ResolverRequest: Equatable {
 
     init(number: UInt64, host: String) { (self.number, self.host) = (number, host) }
 
-    /// - Returns: `nil` if it is none.
+    /// - Returns: `nil` if the bytes are no request.
     init?(decoding bytes: [UInt8]) {
         guard bytes.count > 8, bytes.count <= Self.maximumBytes, !bytes[8...].contains(0),
             let host = String(validating: bytes[8...], as: UTF8.self)
@@ -57,7 +57,7 @@ struct ResolverAnswer: Equatable {
 
     init(number: UInt64, answer: NameAnswer) { (self.number, self.answer) = (number, answer) }
 
-    /// - Returns: `nil` if it is none.
+    /// - Returns: `nil` if the bytes are no answer.
     init?(decoding bytes: [UInt8]) {
         guard bytes.count > 8, bytes.count <= Self.maximumBytes else { return nil }
         number = UInt64(bytes: bytes[..<8])
@@ -67,7 +67,7 @@ struct ResolverAnswer: Equatable {
             switch kind {
             case .failure, .unknownHost:
                 guard addresses.isEmpty, rest.count <= Self.maximumReasonLength else { return nil }
-                // It gets into the log.
+                // Printable ASCII only, because the reason gets into the log.
                 let reason = String(decoding: rest.filter { (0x20..<0x7F).contains($0) }, as: UTF8.self)
                 answer = .failure(reason, isUnknown: kind == .unknownHost)
                 return
@@ -84,7 +84,7 @@ struct ResolverAnswer: Equatable {
                 rest = rest.dropFirst(20)
             case nil: return nil
             }
-            // An address of IPv4 is shorter: more of them would fit.
+            // IPv4 addresses are shorter: more than the maximum would fit.
             guard addresses.count <= NameAnswer.maximumAddresses else { return nil }
         }
         answer = .addresses(addresses)

@@ -33,10 +33,10 @@ package enum ResolverProcess {
                 if let passed { close(passed) }
                 guard let request = ResolverRequest(decoding: bytes) else { continue }
                 let answer: @Sendable (NameAnswer) -> Void = { answer in
-                    // Lost if the node does not read: its callers do not wait for ever.
+                    // Lost if the node does not read, which ends its lookups itself after a while.
                     try? socket.send(ResolverAnswer(number: request.number, answer: answer).encoded)
                 }
-                // The node asks for no more than this.
+                // The node does not ask for more at a time.
                 guard running.load(ordering: .relaxed) < SystemNames.maximumLookups else {
                     answer(.failure("too many names are being looked up", isUnknown: false))
                     continue
@@ -59,7 +59,7 @@ package enum ResolverProcess {
 }
 
 extension FileRules {
-    /// The files that configure the system's name service, and that are replaced while the node runs.
+    /// The files that configure the system's name service, and that may be replaced while the node runs.
     static let nameServiceFiles = [
         "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
     ]

@@ -30,7 +30,7 @@ struct ResolverState<Files: Equatable> {
     private var files: Files?
     private var lookups: [UInt64: Lookup] = [:]
     private var lastNumber: UInt64 = 0
-    /// Fewer than the supervisor allows: it would refuse another resolver, and the present one would be lost.
+    /// Fewer than the supervisor allows: if that refused a start, the node would have none.
     private var starts = UseLimit(burst: 8, perSecond: 0.1)
 
     /// A host is to be looked up.
@@ -68,8 +68,9 @@ struct ResolverState<Files: Equatable> {
         return lookups.keys.sorted().flatMap { answered($0, .failure(reason, isUnknown: false)) }
     }
 
-    /// - Parameter isHanging: whether threads of the present resolver take the places of other lookups.
-    /// - Returns: how another resolver takes the place of the present one, or of none; `nil` if the present one serves.
+    /// - Parameter isHanging: whether lookups that hang occupy threads of the present resolver.
+    /// - Returns: what to do to replace the present resolver, or to start the first one; `nil` if the present one
+    ///   serves.
     private mutating func replacement(
         files present: Files, isHanging: Bool = false, at now: MonotonicTime
     ) -> [Action]? {

@@ -2,9 +2,9 @@
 
 import EventLoop
 
-/// Starts key holders: for a node, its supervisor does.
+/// Starts key holders; for a node, through its supervisor.
 package protocol HolderSource: AnyObject, Sendable {
-    /// Starts a key holder, and waits until it has read the configuration and the keys: before the loop runs.
+    /// Starts a key holder, and waits until it has read the configuration and the keys. Call this before the loop runs.
     func startBlocking() throws(HolderProblem) -> any RunningHolder
     /// As ``startBlocking()``, without holding up the loop.
     /// - Parameter result: receives the key holder on the loop, at once or later.
@@ -15,9 +15,8 @@ package protocol HolderSource: AnyObject, Sendable {
 package protocol RunningHolder: AnyObject, Sendable {
     /// What it has read.
     var report: HolderReport { get }
-    /// Whether it has ended.
     var hasEnded: Bool { get }
-    /// Asks it. One that does not answer in time is not asked again.
+    /// Asks the key holder a question. One that does not answer in time is not asked again.
     /// - Parameter result: receives the answer on the loop, at once or later; empty if it refuses.
     func ask(
         _ request: HolderRequest, on loop: EventLoop,

@@ -15,7 +15,7 @@ package final class Supervisor: @unchecked Sendable {
         case refused(RefusedCall)
         /// A key holder has ended; the text says how.
         case holderEnded(String)
-        /// A resolver has ended which the node still used; the text says how.
+        /// A resolver that the node still used has failed; the text says how it ended.
         case resolverEnded(String)
     }
 
@@ -26,7 +26,7 @@ package final class Supervisor: @unchecked Sendable {
 
     /// Starts a supervisor, from the same program as this process.
     /// - Parameter file: the configuration file, for the key holders.
-    /// - Throws: a ``Failure``.
+    /// - Throws: ``Failure``.
     package static func start(configuration file: String) throws(Failure) -> Supervisor {
         do {
             let (ours, others) = try LocalSocket.pair(keepsMessages: true)
@@ -81,7 +81,6 @@ package final class Supervisor: @unchecked Sendable {
         return reports
     }
 
-    /// Whether the supervisor has ended.
     package var hasEnded: Bool { socket.isClosed }
 
     private func keep(_ bytes: [UInt8]) {

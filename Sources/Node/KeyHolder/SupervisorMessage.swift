@@ -11,7 +11,7 @@ package enum SupervisorCommand: Equatable {
     /// Start a resolver that serves this connection.
     case startResolver
 
-    /// The largest message in bytes.
+    /// The largest command or report, in bytes.
     static let maximumBytes = 256
 
     private enum Kind: UInt8 {
@@ -20,7 +20,7 @@ package enum SupervisorCommand: Equatable {
         case startResolver
     }
 
-    /// The message.
+    /// The encoded command.
     var bytes: [UInt8] {
         switch self {
         case .startHolder: [Kind.startHolder.rawValue]
@@ -29,7 +29,7 @@ package enum SupervisorCommand: Equatable {
         }
     }
 
-    /// Decodes a message; `nil` if it is none.
+    /// Decodes a command; `nil` if the bytes are none.
     init?(_ bytes: [UInt8]) {
         switch bytes.first.flatMap(Kind.init(rawValue:)) {
         case .startHolder: self = .startHolder
@@ -47,7 +47,7 @@ extension Supervisor.Report {
         case resolverEnded
     }
 
-    /// The message.
+    /// The encoded report.
     var bytes: [UInt8] {
         switch self {
         case .refused(let call):
@@ -57,7 +57,7 @@ extension Supervisor.Report {
         }
     }
 
-    /// Decodes a message; `nil` if it is none.
+    /// Decodes a report; `nil` if the bytes are none.
     init?(_ bytes: [UInt8]) {
         switch bytes.first.flatMap(Kind.init(rawValue:)) {
         case .refused:

@@ -11,7 +11,7 @@ import Time
 /// The supervisor: a small process that reads nothing which came over the network. It starts before the node reads its
 /// configuration, and ends with the node. ``SupervisorState`` decides.
 package final class SupervisorProcess {
-    /// The most reports that wait for the node.
+    /// The largest number of reports that the node takes at a time; further ones are dropped.
     static let maximumReports = 1000
     private static let connection: Int32 = 3
 
@@ -128,7 +128,7 @@ package final class SupervisorProcess {
         guard let process = try? Program.start(arguments, passing: passed) else { return }
         let descriptor = clinux_pidfd_open(process)
         guard descriptor >= 0 else {
-            // Nobody would notice its end.
+            // Without the descriptor, the supervisor would not notice the end of the process.
             kill(process, SIGKILL)
             _ = Self.waitForExit(of: process)
             return
@@ -146,7 +146,7 @@ package final class SupervisorProcess {
         return (signal > 0 ? "by signal \(signal)" : "with status \(clinux_exit_status(status))", status == 0)
     }
 
-    /// A report that the node does not read in time is lost: the supervisor must not wait for it.
+    /// Sends a report. It is lost if the buffer is full: the supervisor must not wait for the node.
     private func send(_ report: [UInt8]) {
         _ = report.withUnsafeBytes {
             Glibc.send(

@@ -40,14 +40,14 @@ package struct SupervisorState {
     static let logInterval = Duration.seconds(60)
     /// The maximum number of different calls that are logged.
     static let maximumLogged = 100
-    /// The token bucket for starting processes of a kind.
+    /// The token bucket for starts of each kind of process.
     static let burst = 10.0
     private static let perSecond = 0.1
 
     private var children: [pid_t: Child] = [:]
     private var logged: [String: MonotonicTime] = [:]
     private var isWatching = false
-    // A new key holder forgets what the keys were used for, except Apple's tokens.
+    // Limited, because a new key holder's own limits begin anew, except that of Apple's tokens.
     private var holderStarts = UseLimit(burst: burst, perSecond: perSecond)
     private var resolverStarts = UseLimit(burst: burst, perSecond: perSecond)
 
@@ -61,10 +61,10 @@ package struct SupervisorState {
             return [.start(.holder)]
         case .startResolver:
             guard resolverStarts.take(at: now) else { return [] }
-            // It takes the place of the one before, which may hang.
+            // The new resolver replaces the present one, which may hang.
             return endResolvers() + [.start(.resolver)]
         case .watch(let logsJSON):
-            // Once, before the node reads anything of strangers.
+            // Once only: the node sends it before it reads anything from strangers.
             guard !isWatching else { return [] }
             isWatching = true
             return [.watch(logsJSON: logsJSON)]
@@ -76,8 +76,8 @@ package struct SupervisorState {
 
     /// A process has ended.
     /// - Parameters:
-    ///   - text: how.
-    ///   - isRegular: whether with status 0.
+    ///   - text: how it ended.
+    ///   - isRegular: whether it ended with status 0.
     package mutating func ended(_ process: pid_t, _ text: String, isRegular: Bool) -> [Action] {
         guard let child = children.removeValue(forKey: process) else { return [] }
         switch child.kind {

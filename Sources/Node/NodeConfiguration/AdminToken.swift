@@ -3,16 +3,16 @@
 import Cryptography
 import Settings
 
-/// What the admin port asks for if `listen.admin_token_file` is set: the only thing that keeps others from the dashboard where
-/// other machines can reach it.
+/// The token that the admin port asks for if `listen.admin_token_file` is set. Where other machines can reach the port,
+/// only this token protects the dashboard.
 package struct AdminToken: Sendable, Equatable, Redacted {
-    /// 128 bits have 22 characters in Base64, so nobody guesses a token of that length.
+    /// The allowed lengths. A random token of 22 Base64 characters has 128 bits, so nobody can guess it.
     static let lengths = 22...256
 
     private let text: SecretBytes
 
-    /// `nil` if the token is too short or too long, or has characters other than visible ASCII, or a colon: then it could not
-    /// stand in a header field (RFC 9110, section 11.6.2; RFC 7617, section 2).
+    /// Checks a token; `nil` if it is too short or too long, or contains a colon or anything but visible ASCII: a
+    /// header field cannot carry such a token (RFC 9110, section 11.6.2; RFC 7617, section 2).
     init?(_ text: SecretBytes) {
         let isValid = text.withBytes { bytes in
             Self.lengths.contains(bytes.byteCount)
@@ -38,7 +38,7 @@ package struct AdminToken: Sendable, Equatable, Redacted {
         }
     }
 
-    /// The value of the field for a request.
+    /// The value of the `Authorization` field of a request with this token. Secret.
     package var authorization: String { "Bearer \(String(decoding: bytes, as: UTF8.self))" }
 
     package static func == (one: Self, other: Self) -> Bool { one.isEqual(other.bytes) }

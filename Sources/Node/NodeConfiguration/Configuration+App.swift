@@ -9,7 +9,7 @@ extension Configuration {
     /// `[[app]]`
     package struct App: Sendable {
         package let identity: AppIdentity
-        /// The ways to deliver the app's notifications: one at least.
+        /// The ways to deliver the app's notifications, at least one.
         package let deliveries: [any AppDelivery]
 
         /// The name that senders use for the app.
@@ -17,12 +17,12 @@ extension Configuration {
         /// The payload format of the app.
         package var format: EnvelopeFormat { identity.format }
 
-        /// One of the ways to deliver; `nil` if the app does not have it.
+        /// The app's delivery of this kind; `nil` if the app has none.
         package func delivery<Delivery: AppDelivery>(_ kind: Delivery.Type = Delivery.self) -> Delivery? {
             deliveries.lazy.compactMap { $0 as? Delivery }.first
         }
 
-        /// Whether an upstream node delivers for this platform, because this node cannot.
+        /// Whether only an upstream node can deliver for this platform.
         package func isDeliveredUpstream(_ platform: Magic) -> Bool {
             let able = deliveries.filter { $0.platforms.contains(platform) }
             return !able.isEmpty && able.allSatisfy(\.isFallback)
@@ -73,7 +73,7 @@ extension Configuration {
         return app
     }
 
-    /// All credentials, those of an app after each other.
+    /// The credentials of all apps, grouped by app.
     package var credentials: [CredentialReference] {
         apps.flatMap(\.deliveries).flatMap(\.credentials).map(\.reference)
     }

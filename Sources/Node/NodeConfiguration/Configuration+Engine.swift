@@ -7,7 +7,7 @@ import Glibc
 import Settings
 
 extension Configuration.Cluster {
-    /// Reads the files that the table names.
+    /// The settings of the engine, with the content of the files that the table names.
     /// - Throws: ``ConfigurationError``, which contains nothing of the files.
     package func engineSettings(in configuration: Configuration) throws(ConfigurationError) -> EngineSettings {
         func problem(_ key: String, _ text: String) -> ConfigurationError {
@@ -44,7 +44,7 @@ extension Configuration.Cluster {
         return settings
     }
 
-    /// The name of the machine, up to its first dot.
+    /// The name of the machine, up to its first dot; `node` if that cannot be the name of a node.
     private static var machine: String {
         var name = [CChar](repeating: 0, count: 65)
         guard gethostname(&name, name.count - 1) == 0 else { return "node" }

@@ -4,16 +4,16 @@ import Glibc
 import Providers
 
 extension Configuration {
-    /// Keys of the node's own, which it makes if they do not exist.
+    /// The key files that the node makes itself if they do not exist.
     package var ownKeyFiles: [String] {
         [spool?.keyFile].compactMap(\.self) + apps.flatMap(\.deliveries).flatMap(\.ownKeyFiles)
     }
 
-    /// Whether a file is beneath the state directory, where the node can write, and read for itself.
-    /// Also where the path only leads through it: the node could make what it writes there a link to any file.
+    /// Whether a file is in the state directory, in which the node itself can read and write, or its path leads through
+    /// that directory: a compromised node could replace a part of such a path by a link to any file.
     package func isInState(_ file: String) -> Bool {
         let state = canonicalState
-        // The file itself may be a link.
+        // The file itself may be a link, so the directories of its target count too.
         return (Self.directories(of: file) + Self.directories(of: Self.canonical(file))).contains { directory in
             let path = Self.canonical(directory)
             return path == state || path.hasPrefix("\(state)/")
@@ -23,7 +23,7 @@ extension Configuration {
     /// The state directory without links, `..` and slashes at its end.
     package var canonicalState: String { Self.canonical(state) }
 
-    /// A directory and those above it, as the path names them.
+    /// The directories above a file, as its path names them, the nearest one first.
     private static func directories(of file: String) -> [String] {
         var parts = file.split(separator: "/", omittingEmptySubsequences: true)
         var found: [String] = []
@@ -34,7 +34,7 @@ extension Configuration {
         return found
     }
 
-    /// A path without links, `..` and slashes at its end; as it is where nothing exists.
+    /// A path without links, `..` and slashes at its end; if nothing exists there, only without needless slashes.
     private static func canonical(_ path: String) -> String {
         guard let resolved = realpath(path, nil) else {
             return path.split(separator: "/").reduce("") { $0 + "/" + $1 }
@@ -43,8 +43,9 @@ extension Configuration {
         return String(cString: resolved)
     }
 
-    /// The other files that the configuration names and the node reads: keys shared with others, and authorities. Those in
-    /// the state directory are not among them: an attacker in the node could make each a link to a file of keys.
+    /// The other files that the configuration names and the node reads: shared keys, passwords, tokens and certificate
+    /// authorities. Those in the state directory are left out: an attacker in the node could replace each by a link to
+    /// a file of keys.
     package var otherFiles: [String] {
         let shared = [
             cluster?.keyFile, cluster?.passwordFile, cluster?.trustFile, canary?.phoneFile, listen.adminTokenFile,

@@ -19,7 +19,7 @@ package struct Configuration: Sendable {
         case text, json
     }
 
-    /// What the node does about system calls and files that it does not need.
+    /// How the node's processes treat system calls and files that they do not need.
     package enum Sandbox: String, CaseIterable, Sendable {
         /// They are refused, and an alarm is raised.
         case on
@@ -29,7 +29,7 @@ package struct Configuration: Sendable {
         case kill
     }
 
-    /// WELCOME lists at most 255 routes, and an app has up to four.
+    /// Maximum number of apps: WELCOME lists at most 255 routes, and an app has up to four.
     static let maximumApps = 63
 
     /// The file from which the configuration was read.
@@ -50,7 +50,7 @@ package struct Configuration: Sendable {
     package var listen: Listen
     /// `[tor]`
     package var tor: Tor
-    /// Whether the file does not say whether the node runs its own tor.
+    /// Whether the file leaves `tor.managed` unset.
     package let isTorUndecided: Bool
     /// `[limits]`, except the settings of admission.
     package var limits: Limits
@@ -70,7 +70,7 @@ package struct Configuration: Sendable {
     package var cluster: Cluster?
     /// `[canary]`; `nil` if it is not set.
     package var canary: Canary?
-    /// The proxy for connections to Apple and Google; `nil` if they are direct.
+    /// The proxy for connections to push services; `nil` if they are direct.
     package var outboundProxy: Proxy?
     /// Copies of the files that the configuration names; `nil` to read the files themselves.
     package var copies: FileCopies?
@@ -136,7 +136,7 @@ package struct Configuration: Sendable {
         text: String, file: String, catalogue: KeyCatalogue?, state override: String? = nil,
         environment: EnvironmentKeys = EnvironmentKeys()
     ) throws {
-        // The parser would take the first one for the end.
+        // The parser would take the first zero byte for the end of the text.
         guard !text.utf8.contains(0) else { throw ConfigurationError(file: file, problem: "has a byte of value 0") }
         if let line = TableHeaders.firstUnnamed(in: text) {
             throw ConfigurationError(
@@ -215,7 +215,8 @@ package struct Configuration: Sendable {
         decideTor(tor.onionDirectory == nil && TorSettings.isInstalled(tor.binary, path: path))
     }
 
-    /// Sets `tor.managed` to this default, if the file does not set it.
+    /// Sets `tor.managed` to this default, if the file does not set it. If the node runs its own tor, also sets the
+    /// endpoints of ``listen`` for that tor.
     package mutating func decideTor(_ standard: Bool) {
         let managed = tor.managed ?? standard
         tor.managed = managed
@@ -224,7 +225,7 @@ package struct Configuration: Sendable {
 }
 
 extension TOMLParseError {
-    /// The parser's error; it quotes the text, line ends included.
+    /// The parser's error on one line: it quotes the file's text, line ends included.
     fileprivate var oneLine: String {
         description.split(whereSeparator: { $0.isNewline }).joined(separator: " ").replacing(
             "' '", with: "the line's end")

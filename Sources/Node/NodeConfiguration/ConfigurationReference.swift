@@ -43,8 +43,8 @@ package enum ConfigurationReference {
         }.joined(separator: "\n")
     }
 
-    /// Escapes text for roff: backslashes and hyphens are literal, a leading dot or an apostrophe starts no request. Code
-    /// is bold.
+    /// Escapes text for roff, so that backslashes and hyphens are literal and a leading dot or apostrophe starts no
+    /// request. Code becomes bold.
     private static func roff(_ text: String) -> String {
         var output = ""
         var isCode = false

@@ -17,7 +17,7 @@ extension ConfigurationReference {
     package struct Key: Encodable {
         package let name: String
         package let type: String
-        /// In TOML; `nil` if there is none.
+        /// The default in TOML; `nil` if there is none.
         package let standard: String?
         package let minimum: Int?
         package let maximum: Int?
@@ -29,7 +29,7 @@ extension ConfigurationReference {
         }
     }
 
-    /// Some tables as data.
+    /// Converts tables into data that can be encoded.
     package static func data(_ tables: [ConfigurationTable]) -> [Table] {
         tables.map { table in
             Table(
@@ -42,7 +42,8 @@ extension ConfigurationReference {
         }
     }
 
-    /// The JSON Schema (draft 7) of `tocsin.toml`, by which editors such as Taplo and Even Better TOML complete and check.
+    /// The JSON Schema (draft 7) of `tocsin.toml`, with which editors such as Taplo and Even Better TOML complete and
+    /// check keys.
     package static var schema: String {
         let root = SchemaTable(name: "", isArray: false, help: "The configuration of a Tocsin node.")
         for table in Configuration.reference {

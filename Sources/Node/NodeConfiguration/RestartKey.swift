@@ -15,7 +15,7 @@ struct RestartKey {
         keep = { $0[keyPath: path] = $1[keyPath: path] }
     }
 
-    /// A table of which only the presence requires a restart; its keys do not.
+    /// A table that needs a restart when it appears or disappears, but not when its keys change.
     init<Value>(presence name: String, _ path: WritableKeyPath<Configuration, Value?>) {
         self.name = name
         let differs = { (one: Configuration, other: Configuration) in
@@ -32,7 +32,6 @@ extension Configuration {
             + Spool.restartKeys + Handles.restartKeys + Cluster.restartKeys
     }
 
-    /// Of `[node]`.
     private static var nodeRestartKeys: [RestartKey] {
         [
             RestartKey("node.state", \.state), RestartKey("node.log_format", \.logFormat),
@@ -40,7 +39,6 @@ extension Configuration {
         ]
     }
 
-    /// Of ``AdmissionSettings``.
     private static var admissionRestartKeys: [RestartKey] {
         [RestartKey("limits.device_tokens", \.admission.deviceTokens)]
     }

@@ -26,7 +26,7 @@ package struct Site: Sendable, Equatable {
     package let name: String
     /// Its Ed25519 public key, 32 bytes; `nil` if it uses HTTP only.
     package let key: [UInt8]?
-    /// The hash of the secret in its HTTP path; `nil` if it has none.
+    /// The hash of the secret in its HTTP path; `nil` if it uses TNP only.
     package let pathHash: [UInt8]?
     /// What it may do.
     package let rights: [Right]
@@ -41,15 +41,15 @@ package struct Site: Sendable, Equatable {
         self.rate = rate
     }
 
-    /// What a site puts before the path of its HTTP requests: `/s/NAME.SECRET`.
+    /// The beginning of the path `/s/NAME.SECRET`, which a site puts before the path of its HTTP requests.
     package static let pathPrefix = "/s/"
 
-    /// The hash of a secret in an HTTP path. The secret is random, so that it needs no slow hash.
+    /// The hash of a secret in an HTTP path. The secret is random, so it needs no slow hash.
     package static func pathHash(of secret: some Collection<UInt8>) -> [UInt8] {
         BLAKE2b.hash256(Array("tocsin-site-path".utf8) + secret).bytes
     }
 
-    /// Whether this is the site of a path `/s/CREDENTIAL/…`.
+    /// Whether the credential in a path `/s/CREDENTIAL/…` is this site's.
     package func isProved(byPath credential: some Collection<UInt8>) -> Bool {
         guard let pathHash, let dot = credential.firstIndex(of: UInt8(ascii: ".")),
             credential[..<dot].elementsEqual(name.utf8)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What TOML wants instead, for the mistakes of people who write TOML by hand. The parser's own error says what it
-/// expected next, which helps nobody who took `yes` for a value.
+/// Advice on common mistakes in hand-written TOML. The parser's own error says only what the parser expected next,
+/// which does not help somebody who wrote `yes` for `true`.
 enum SyntaxAdvice {
     /// One sentence for a line that is not valid TOML; `nil` if the line shows no common mistake.
     static func sentence(for line: some StringProtocol) -> String? {
@@ -31,12 +31,13 @@ enum SyntaxAdvice {
     }
 
     private static let curlyQuotes: Set<Character> = ["“", "”", "„", "‟", "‘", "’", "‚", "«", "»", "`", "´"]
-    /// What other languages write for TOML's values.
+    /// Words that other languages use for `true`, for `false` and for no value.
     private static let trueWords: Set = ["yes", "on", "enable", "enabled", "t", "y"]
     private static let falseWords: Set = ["no", "off", "disable", "disabled", "f", "n"]
     private static let nothingWords: Set = ["none", "null", "nil"]
 
-    /// A key as an error shows it. What has not the form of a key may be a secret that was pasted into the file.
+    /// A key as an error shows it. Text without the form of a key is replaced by `KEY`: it may be a secret that was
+    /// pasted into the file.
     private static func shown(_ name: Substring) -> Substring {
         let isKey = name.count <= 32 && name.allSatisfy { $0.isASCII && ($0.isLowercase || $0 == "_" || $0 == ".") }
         return isKey ? name : "KEY"
@@ -96,7 +97,7 @@ enum SyntaxAdvice {
         return next.isLetter || next == "%" ? "a number has no unit" : afterValue(rest)
     }
 
-    /// What stands between a value and the end of its line.
+    /// Advice on the text between a value and the end of its line; `nil` if it is valid.
     private static func afterValue(_ rest: some StringProtocol) -> String? {
         let rest = trimmed(rest)
         guard let first = rest.first, first != "#" else { return nil }

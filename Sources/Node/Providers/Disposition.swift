@@ -12,7 +12,8 @@ package struct Disposition: Equatable, Sendable {
         case never
         /// Immediately, without counting the attempt: the provider did not process the request.
         case atOnce
-        /// Once more, with the same apns-id and collapse id: the provider may have processed the request.
+        /// Once more within a second, and a stored envelope later again: the provider may have processed the request.
+        /// APNs gets the same apns-id and collapse id.
         case onceMore
         /// With backoff, and after at least `minimum` seconds.
         case later(minimum: UInt32)
@@ -107,7 +108,7 @@ package struct Disposition: Equatable, Sendable {
     static let credentialExpired = misconfigured.with(\.credential, .renewed)
     /// The node sent an invalid request, which is a bug in the node.
     static let invalidRequest = Disposition(kind: .rejected, reason: .payloadRefused, failureSource: .developer)
-    /// The payload exceeds the provider's limit, which the node should have checked.
+    /// The payload exceeds the provider's limit; for APNs and FCM, the node should have checked it.
     static let tooLarge = Disposition(kind: .rejected, reason: .tooLarge, failureSource: .developer)
     /// The node rejected the envelope before sending it; the outcome carries the actual reason.
     package static let notSent = Disposition(kind: .rejected, reason: .tooLarge, lane: .none)
@@ -153,10 +154,12 @@ package struct Disposition: Equatable, Sendable {
     static let outcomeUnknown = Disposition(
         kind: .retry, reason: .providerUnreachable, defaultRetryAfter: 5, retry: .onceMore, failureSource: .provider,
         lane: .failure)
-    /// The connection failed, and all its requests with it. `Dispatch` counts them together as one failure of the lane.
+    /// The connection failed, and all its requests with it. Delivery counts those that fail within a second as one
+    /// failure of the lane.
     static let connectionFailed = outcomeUnknown.with(\.lane, .none)
 
-    /// Whether the request reached, or may have reached, the provider.
+    /// Whether the attempt counts as sent, for refunds (admission.md, "Refunds"): also if connecting failed, but not if
+    /// the provider did not process the request or the node held the envelope back.
     package var mayHaveReachedProvider: Bool { lane != .none || retry == .onceMore }
 
     /// A copy with one property changed.

@@ -10,7 +10,7 @@ package enum ForeignAnswer {
     package static let answer = "foreign-answer"
 
     /// The result of an attempt with such an answer.
-    /// - Parameter service: the push service as in a text.
+    /// - Parameter service: the push service's name in the text.
     static func attemptResult(on response: Response, inPlaceOf service: String) -> AttemptResult {
         var result = Disposition.unavailable(seconds: 60, minimum: 5).attemptResult(
             answer: answer, retryAfter: retryAfter(response.headers))
@@ -18,7 +18,7 @@ package enum ForeignAnswer {
         return result
     }
 
-    /// What has answered, as a text without anything of the answer.
+    /// Describes the answer for the operator, without quoting its body.
     static func text(_ response: Response, inPlaceOf service: String) -> String {
         let form =
             switch response.body.first {

@@ -8,19 +8,17 @@ package protocol AttemptReceiver: AnyObject {
     func attempted(_ number: UInt64, _ result: AttemptResult)
 }
 
-/// A push service in one environment under one credential, or an upstream node. Makes single attempts and classifies their answers; Delivery
-/// decides on retries.
+/// Delivers an app's notifications: by a push service in one environment under one credential, by the push servers of
+/// Web Push, or by upstream nodes. Makes single attempts and classifies their answers; Delivery decides on retries.
 package protocol Provider: AnyObject {
     /// Signs for senders that do not sign, if the provider is an upstream node (PROTOCOL §9); `nil` for a push service.
     var upstreamKeys: UpstreamKeys? { get }
-    /// The origins of the push servers that the operator has named, if the provider delivers to many servers; `nil` if it
-    /// delivers to one.
+    /// The origins of the push servers that the operator has named, for Web Push; `nil` for other providers.
     var pushServers: Set<String>? { get }
-    /// Checks the size of the payload, without contacting the push service.
-    /// - Throws: `Rejection` with reason 105.
+    /// Checks the size of the payload, the push server and the number of hops, without contacting anything.
+    /// - Throws: `Rejection` with reason 105, 102 (Web Push) or 313 (upstream nodes).
     func check(_ envelope: Envelope) throws(Rejection)
-    /// Sends the envelope to the push service. The receiver gets the result within the provider's own timeout, possibly
-    /// before this returns.
+    /// Sends the envelope. The receiver gets the result within the provider's timeouts, possibly before this returns.
     /// - Parameters:
     ///   - expiry: until when the push service may store the envelope.
     ///   - number: identifies the attempt to the receiver.
@@ -57,7 +55,8 @@ package enum Expiry: Hashable, Sendable {
         }
     }
 
-    /// FCM's `ttl`: seconds from this Unix time until the expiry, limited to the longest that FCM accepts.
+    /// The ttl for FCM, push servers and upstream nodes: seconds from this Unix time until the expiry, at most
+    /// ``Envelope/maximumTTL``.
     func secondsLeft(at now: Int64) -> Int64 {
         switch self {
         case .nowOrNever: 0
@@ -87,7 +86,6 @@ package struct AttemptResult: Equatable, Sendable {
     /// Details for the operator, e.g. why a connection failed; contains no part of the envelope.
     package var detail: String?
 
-    /// Creates a result.
     package init(
         _ outcome: Outcome, disposition: Disposition, answer: String, retryAfter: UInt32? = nil, detail: String? = nil
     ) {
@@ -104,7 +102,7 @@ package struct AttemptResult: Equatable, Sendable {
 
 /// The party at fault for a failed attempt.
 package enum FailureSource: String, Sendable {
-    /// No party: the notification was accepted, or the node itself rejected it or held it back.
+    /// No party: the notification was accepted, rejected by this node or an upstream node, or held back here.
     case none
     /// The sender: only its device token is affected.
     case deviceToken

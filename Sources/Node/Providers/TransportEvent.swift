@@ -7,11 +7,11 @@ import HTTP2
 package enum TransportEvent: String, CaseIterable, Sendable {
     /// There is no connection, and connecting failed: DNS, TCP, the proxy or TLS.
     case unreachable
-    /// All connections stayed full until the request's timeout.
+    /// All connections stayed full until the request's timeout, or too many push servers have requests in flight.
     case noCapacity = "no-place"
     /// The server reset the stream with REFUSED_STREAM.
     case refusedStream = "refused-stream"
-    /// The stream number is above the last stream that a GOAWAY names.
+    /// The stream number is above the last one that a GOAWAY names, or the provider is retired.
     case goAway = "go-away"
     /// The connection closed before the request was sent.
     case lostBeforeSent = "lost-before-sent"
@@ -32,7 +32,7 @@ package enum TransportEvent: String, CaseIterable, Sendable {
         case .refusedStream, .goAway, .lostBeforeSent: .notProcessed
         case .reset, .responseTooLarge: .outcomeUnknown
         case .connectionLost: .connectionFailed
-        // By the time of the timeout, Upstream no longer sends on that connection.
+        // The connection pool itself sends no more requests on a connection after a timeout.
         case .timedOut: .connectionFailed.with(\.connection, .drain)
         }
     }

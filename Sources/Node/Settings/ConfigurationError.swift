@@ -12,7 +12,7 @@ package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConve
     package let owner: String?
     /// The problem and its remedy.
     package let problem: String
-    /// The further errors of the file, each without further ones.
+    /// The other errors of the file, each with no `others` of its own.
     private var others: [ConfigurationError] = []
 
     package init(file: String, line: Int? = nil, key: String? = nil, owner: String? = nil, problem: String) {

@@ -5,12 +5,11 @@ import Glibc
 
 /// Reads files that the configuration names. Errors describe the problem with a file, never its contents.
 package enum ConfiguredFile {
-    /// The size of the largest file, in bytes.
+    /// The maximum size of a file, in bytes.
     package static let maximumBytes = 1 << 20
 
     /// The reason why a file cannot be used.
     package struct Problem: Error, Equatable, Codable, Sendable, CustomStringConvertible {
-        /// The file.
         package let file: String
         /// The reason, without the name of the file and without any part of its contents.
         package let text: String
@@ -36,7 +35,7 @@ package enum ConfiguredFile {
         }
     }
 
-    /// Reads the first line of a file that only its owner may access: a password, a token.
+    /// Reads the first line of a file that only its owner may access, for instance a password.
     package static func secretLine(_ path: String, copies: FileCopies?) throws(Problem) -> SecretBytes {
         var bytes = try read(path, mustBePrivate: true, copies: copies)
         var line = Array(bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The few keys of the configuration that an environment variable may set, as people do who run a node in a container. A
-/// variable replaces the value in the file. No secret is among them: other processes can read a process's environment, and
+/// The few keys of the configuration that an environment variable may set, as is usual for containers. A variable
+/// replaces the value in the file. No secret is among them: other processes can read a process's environment, and
 /// container runtimes show it.
 package struct EnvironmentKeys: Sendable, Equatable {
     /// The keys, each as `table.key`.
@@ -11,11 +11,11 @@ package struct EnvironmentKeys: Sendable, Equatable {
 
     private var values: [String: String] = [:]
 
-    /// None.
+    /// No variable is set.
     package init() {}
 
-    /// - Parameter environment: looks up an environment variable. An empty value is none, as container tools write it for a
-    ///   setting that is left open.
+    /// - Parameter environment: looks up an environment variable. An empty value counts as not set: container tools
+    ///   write one for a setting without a value.
     package init(_ environment: (String) -> String?) {
         for key in Self.all {
             if let value = environment(Self.variable(of: key)), !value.isEmpty { values[key] = value }

@@ -24,7 +24,6 @@ package struct Finding: Sendable, Equatable, Encodable {
     package var area: Area
     /// The object that was checked, e.g. a file, an app or an address.
     package var subject: String
-    /// The severity.
     package var grade: Grade
     /// The observation, and the remedy unless the grade is `ok`.
     package var text: String

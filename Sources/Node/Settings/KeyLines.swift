@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The lines of a TOML text on which its keys and tables stand. The parser tells the lines of syntax errors only. Errs by
-/// no more than the line that it names: a multi-line string that contains what looks like a key may hide the key.
+/// The lines of a TOML text on which its keys and tables stand: the parser gives lines for syntax errors only. A value
+/// of several lines that contains what looks like a key can lead to a wrong line in a message, and to nothing worse.
 package struct KeyLines: Sendable {
     private var lines: [String: Int] = [:]
 

@@ -61,7 +61,7 @@ package final class TableReader {
         owner = parent.owner ?? (path.hasSuffix("]") ? table?["name"]?.string : nil)
     }
 
-    /// All errors so far; `nil` if there are none.
+    /// All errors that were noted; `nil` if there are none.
     package var error: ConfigurationError? { ConfigurationError(shared.errors) }
     private var catalogue: KeyCatalogue? { shared.catalogue }
 
@@ -70,7 +70,7 @@ package final class TableReader {
 
     package func name(of key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
 
-    /// Notes an error that keeps nothing else from being read.
+    /// Notes an error after which reading goes on.
     /// - Parameter key: `nil` if the error concerns the whole file.
     package func note(_ key: String?, _ text: String) { shared.errors.append(error(key, text)) }
 
@@ -107,7 +107,8 @@ package final class TableReader {
             file: shared.file, line: key.flatMap(shared.lines.line), key: key, owner: owner, problem: text)
     }
 
-    /// The error to throw for a missing key. If the table contains an unknown key with a similar name, the error is about that one.
+    /// The error to throw for a missing key. If the table contains an unknown key with a similar name, the error names
+    /// that key.
     package func missing(_ key: String, _ text: String) -> ConfigurationError {
         let mistyped = (table?.keys ?? []).sorted().first { present in
             !known.contains(present) && Self.distance(present, key) <= max(2, key.utf8.count / 3)
@@ -181,7 +182,7 @@ package final class TableReader {
         return text
     }
 
-    /// Reads a string, or an array of strings; `nil` if the file sets neither.
+    /// Reads a string, or an array of strings; `nil` if the file does not set the key.
     package func strings(_ key: String, expected: String, isRequired: Bool, _ help: String) throws -> [String]? {
         describe(key, "\(expected), or a list", isRequired: isRequired, help)
         guard let value = value(key) else { return nil }
@@ -192,7 +193,7 @@ package final class TableReader {
         return entries.compactMap(\.string)
     }
 
-    /// Reads a list of ports, each of them once.
+    /// Reads a list of different ports.
     package func ports(_ key: String, default standard: [UInt16], _ help: String) -> [UInt16] {
         describe(
             key, "list of whole numbers", standard: "\(standard.count == 1 ? standard : [7077, 80, 8021])",

@@ -56,7 +56,7 @@ final class Canary: @unchecked Sendable {
 
     deinit { task?.cancel() }
 
-    /// Starts; the first attempt follows after ``CanaryRecord/firstPause``.
+    /// Starts; the first attempt follows after ``CanaryRecord/firstPause(every:)``.
     func start() {
         task = Task(executorPreference: loop) { [weak self, loop] in
             await loop.sleep(for: CanaryRecord.firstPause(every: self?.settings.interval ?? 0))

@@ -6,20 +6,21 @@ struct CanaryRecord {
     struct Attempt: Equatable {
         /// When it ended, Unix time in seconds.
         let time: Int64
-        /// Whether Apple or Google has accepted the notification.
+        /// Whether the push service has accepted the notification.
         let isDelivered: Bool
         /// The outcome, or why there is none.
         let text: String
     }
 
-    /// The longest pause before the first attempt: tor publishes the onion meanwhile.
+    /// The longest pause before the first attempt, in which tor publishes the onion.
     private static let maximumFirstPause = Duration.seconds(60)
     /// By how much a pause may differ from the interval, as a fraction, so that the times do not identify the node.
     private static let jitter = 0.1
 
     /// The last attempt; `nil` before the first one.
     private(set) var last: Attempt?
-    /// When the phone was last rung, or the node started, Unix time in seconds.
+    /// When the phone was last rung; before the first time, when this canary was made, at the start or by a reload.
+    /// Unix time in seconds.
     private(set) var lastSuccess: Int64
 
     init(started: Int64) { lastSuccess = started }

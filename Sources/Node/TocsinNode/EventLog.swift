@@ -19,7 +19,7 @@ final class EventLog {
     var logger: Logger {
         didSet { level = logger.logLevel }
     }
-    /// The level of ``logger``, which would take longer to ask for each attempt.
+    /// The level of ``logger``, kept because asking the logger takes longer, and each attempt needs it.
     private var level: Logger.Level
     /// The certificates in use, to name an expired one as the cause of failures.
     var certificates: [ProviderWorkshop.Certificate] = []
@@ -92,7 +92,7 @@ final class EventLog {
     }
 
     private func breaker(_ route: Route, _ state: Breaker.State, _ answer: String) {
-        // One of many servers, which senders choose.
+        // Senders choose the push servers, of which there are many: one that fails is no error of this node.
         if route.magic.service.hasLanePerServer {
             return logger.info("circuit breaker of a push server: \(state.rawValue)")
         }
@@ -111,7 +111,7 @@ final class EventLog {
     }
 
     /// Logs the answer to a probe.
-    /// - Parameter isNews: whether the answer is another one than last time.
+    /// - Parameter isNews: whether answer or verdict differ from those of the last probe.
     func probed(_ route: Route, _ result: AttemptResult, _ verdict: RouteRecord.Probe.Verdict, isNews: Bool) {
         // Many nodes never need the development environment, and many credentials are not for it.
         let isWarning = verdict == .bad && route.magic.service.environment == .production
@@ -268,12 +268,12 @@ final class EventLog {
         }
     }
 
-    /// Logs that the node's health is another one than the log told last.
+    /// Logs that the node's health has changed.
     func changed(to health: Health) {
         logger.notice("\(health.notice)")
     }
 
-    /// What became of notifications in the last minutes.
+    /// Logs what became of notifications in the last minutes.
     func report(_ totals: NodeTotals, minutes: Int) {
         let counts = totals.counts
         logger.notice(

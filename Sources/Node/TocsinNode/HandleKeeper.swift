@@ -8,7 +8,7 @@ import Store
 import TNP
 import Time
 
-/// The node's handles: answers from the store to the connections of one loop.
+/// The node's handles: looks them up in the store, and performs owners' requests, for the connections of one loop.
 final class HandleKeeper: @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which each method checks; tasks prefer the loop's executor.
 
@@ -25,7 +25,8 @@ final class HandleKeeper: @unchecked Sendable {
     private typealias LookupResult = (Found) -> Void
     private typealias RequestResult = (HandleStore.Answer) -> Void
 
-    /// Maximum number of lookups, and of requests, that wait for the store. A request waits for the disk.
+    /// Maximum number of lookups, and of requests, that wait for the store. There may be fewer requests, because each
+    /// waits for a write to the disk.
     static let (maximumLookups, maximumRequests) = (2000, 64)
     /// Retry-after when too many callers wait, in milliseconds.
     private static let busyRetry: UInt32 = 1000
@@ -91,7 +92,7 @@ final class HandleKeeper: @unchecked Sendable {
         }
     }
 
-    /// Finds out whether a REGISTER is the last request that its handle has accepted: it then changes nothing.
+    /// Finds out whether a REGISTER repeats the last accepted request of its handle: it then changes nothing.
     /// - Parameters:
     ///   - app: the name of the app that it names.
     ///   - now: Unix time in seconds.
@@ -109,7 +110,7 @@ final class HandleKeeper: @unchecked Sendable {
     /// Performs a request of an owner.
     /// - Parameters:
     ///   - app: the name of the app that a REGISTER names.
-    ///   - isRepeated: whether ``isRepeated(_:app:at:_:)`` said so, so that the request costs nothing.
+    ///   - isRepeated: the result of ``isRepeated(_:app:at:_:)``; a repeated REGISTER costs nothing.
     ///   - now: Unix time in seconds.
     func perform(
         _ request: HandleRequest, app: String, isRepeated: Bool = false, at now: Int64,
@@ -176,7 +177,8 @@ final class HandleKeeper: @unchecked Sendable {
         }
     }
 
-    /// Saves which handles were rung, and drops expired ones from time to time. Call once a second.
+    /// Saves which handles were rung, drops expired ones once a minute, and gives the engine of the cluster what it
+    /// lacks. Call once a second.
     /// - Parameter now: Unix time in seconds.
     func secondPassed(at now: Int64) {
         loop.preconditionOnLoop()

@@ -9,10 +9,10 @@ struct HandleRecords {
     /// Shares the handles with the other nodes of a cluster; `nil` if the node belongs to none.
     let sharing: ClusterHandles?
 
-    /// The store has no room for the handle of another node.
+    /// The outcome if the store has no room for a handle that another node has registered.
     private static let full = Outcome.retry(.nodeBusy, after: HandleStore.fullRetry)
 
-    /// Looks a handle up, at the other nodes first.
+    /// Looks a handle up: first in the engine, which has the newest record of all nodes.
     /// - Parameters:
     ///   - isInUse: whether its phone was rung in this run of the node.
     ///   - now: Unix time in seconds.
@@ -51,7 +51,7 @@ struct HandleRecords {
             newer?.isSaved ?? true
             ? try await store.perform(request, app: app, limits, at: now) : HandleStore.Answer(Self.full)
         if answer.handle != nil, let own = try await store.sealed(handle) {
-            // The other nodes know it from now on.
+            // Gives the engine the new record, which the other nodes then find there.
             if case .unavailable = await sharing.exchange(own.name, own, limits) {
                 sharing.changed(handle)
             } else {

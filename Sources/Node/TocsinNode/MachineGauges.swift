@@ -4,7 +4,8 @@ import AdminPort
 import Prometheus
 import Time
 
-/// What the node uses of the machine, read every ten seconds at most: counting descriptors takes a moment if there are many.
+/// What the node uses of the machine. Reads it at most once in ten seconds: counting descriptors takes a moment if
+/// there are many.
 struct MachineGauges {
     private static let interval = Duration.seconds(10)
     private var last: (gauges: [NodeSnapshot.Gauge], time: MonotonicTime)?
@@ -14,7 +15,7 @@ struct MachineGauges {
         if let last, now - last.time < Self.interval { return last.gauges }
         var gauges: [NodeSnapshot.Gauge] = []
         if let memory = ProcessCollector.residentBytes {
-            // A limit of the unit or container is lower.
+            // `memoryLimit` is the machine's memory, or the lower limit of the unit or container.
             gauges.append(
                 NodeSnapshot.Gauge("memory, of the machine's", memory, of: ProcessCollector.memoryLimit, isBytes: true))
         }

@@ -81,7 +81,8 @@ package actor Node {
     /// What the tables hold, and the bounds from which their memory follows (Docs/admission.md, Memory).
     package var tables: [(name: String, entries: Int, bound: Int)] { parts?.tables ?? [] }
 
-    /// The proof of work that senders must pay at present, and that for new device tokens; `nil` while the node does not run.
+    /// The effort of the proof of work that senders must pay at the moment, for all device tokens and for unproven
+    /// ones, in expected hashes; `nil` while the node does not run.
     package var efforts: (all: UInt32, unproven: UInt32)? { parts?.efforts }
 
     /// The state that the admin port shows; `nil` while the node does not run.
@@ -98,7 +99,8 @@ package actor Node {
     /// Reads the credentials, opens the stores and starts to listen. Leaves nothing behind if it throws. Call it once:
     /// a node that failed to start, or has stopped, cannot start again.
     /// - Returns: the address of the TNP endpoint.
-    /// - Throws: `ConfigurationError`, ``PortError`` or `StoreError`.
+    /// - Throws: `ConfigurationError`, ``PortError``, `StoreError`, or `PrivateFileError` if the key of the cluster
+    ///   cannot be read or written in the state directory.
     package func start() async throws -> Endpoint {
         guard case .initial = state else { preconditionFailure("a node starts once") }
         loop.keep(self)
@@ -122,7 +124,8 @@ package actor Node {
         }
     }
 
-    /// Does what ``start()`` does up to the first sender, and ends. Call it in place of ``start()``.
+    /// Tests whether ``start()`` would succeed, without listening: reads the credentials, opens the stores, tests the
+    /// addresses, and closes everything. Call it in place of ``start()``.
     /// - Throws: as ``start()``.
     package func rehearse() async throws {
         let directory = try await StateDirectory(configuration, logger: logger, on: loop)

@@ -4,32 +4,32 @@ import AdminPort
 import Cryptography
 import FoundationEssentials
 
-/// What the dashboard remembers across restarts: a file of a few kB in the state directory. It identifies no phone and no
-/// sender, and tells no time more precisely than to ten minutes.
+/// What the dashboard remembers across restarts: a file of a few kB in the state directory. It identifies no phone and
+/// no sender, and tells no time of a notification more precisely than to ten minutes.
 struct NodeHistory: Codable, Equatable {
     struct Route: Codable, Equatable {
-        /// Unix time in seconds, to ten minutes; `nil` if it never has.
+        /// When the route delivered last, Unix time in seconds, rounded down to ten minutes; `nil` if it has not.
         var lastDelivery: Int64?
         /// Outcomes per hour of the last day.
         var hours: [[Int64]] = []
     }
 
     private var version = 1
-    /// When the node was started in the last day, Unix times in seconds; the last one is of this process.
+    /// When the node was started in the last day, Unix times in seconds; the last is the start of this process.
     var starts: [Int64] = []
     /// Outcomes per ten minutes of the last day.
     var intervals: [[Int64]] = []
-    /// By name.
+    /// The routes by name.
     var routes: [String: Route] = [:]
 
-    /// A node has up to 252 routes.
+    /// The most routes that a file may have. A node has up to 252.
     private static let maximumRoutes = 300
-    /// A node that restarts all the time is known by far fewer.
+    /// The most starts that are kept: far fewer show that a node restarts all the time.
     private static let maximumStarts = 50
     private static let day: Int64 = 86_400
-    /// After how many seconds a start forgets when a route delivered last, which may be of an app that is gone.
+    /// Age in seconds at which a start forgets the last delivery of a route, whose app may be gone.
     private static let maximumSpan = 30 * day
-    /// Every table full of the largest numbers.
+    /// The longest file, in bytes: more than one whose tables are full of the largest numbers.
     private static let maximumLength = 4 << 20
 
     init() {}
@@ -54,7 +54,7 @@ struct NodeHistory: Codable, Equatable {
         }
     }
 
-    /// Writes the file. Not synced: after a power cut it may be gone, which costs the pictures of a day.
+    /// Writes the file without a sync: a power cut may cost it, and with it the dashboard's charts of a day.
     func write(to file: String) throws(PrivateFileError) {
         guard let data = try? JSONEncoder().encode(self) else { return }
         try PrivateFile.replace(file, holding: Array(data), isSynced: false)

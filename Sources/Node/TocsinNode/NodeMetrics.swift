@@ -41,7 +41,7 @@ final class NodeMetrics {
         case ingress
         /// Admission: from the submission to the decision.
         case admission
-        /// Waiting for the push service.
+        /// Waiting in the queue of the lane.
         case queue
         /// The request to the push service.
         case provider
@@ -56,7 +56,7 @@ final class NodeMetrics {
         let probeFailed: Gauge
         let depth: Gauge
         let oldest: Gauge
-        /// What the dashboard says of the route.
+        /// What the dashboard shows of the route.
         var record = RouteRecord()
 
         /// - Parameter provider: the labels of the route's push service.
@@ -99,7 +99,8 @@ final class NodeMetrics {
     // Series that count envelopes are looked up once and kept: a look-up costs more than an increment.
     private let registry: PrometheusRegistry
     private var routes = SeriesTable<Route, RouteMetrics>()
-    /// The routes that upstream nodes serve. A route whose provider is of another kind now starts with new series.
+    /// The routes that upstream nodes serve. A route that a reload adds or removes here starts with new series, which
+    /// have another label.
     var relayed: Set<Route> = [] {
         didSet { for route in relayed.symmetricDifference(oldValue) { forget(route) } }
     }
@@ -149,7 +150,7 @@ final class NodeMetrics {
         for standing in ["proven", "unknown", "dead"] { set(.deviceTokens, 0, [standing]) }
     }
 
-    /// Sets a gauge that changes at most once a second, so that looking it up costs little.
+    /// Sets a gauge, which it looks up: for gauges that change at most once a second.
     private func set(_ family: MetricFamily, _ value: some BinaryInteger, _ values: [String] = []) {
         registry.gauge(family, values).set(value)
     }
@@ -183,7 +184,7 @@ final class NodeMetrics {
         case .recovered(let envelope, let app, let outcome):
             answered(outcome, of: Route(app: app, magic: envelope.magic), at: "spool")
         case .unprovenTokenRefused, .spoolShortage: break
-        // One of many push servers: see the statistics.
+        // One of many push servers: `show(_:connections:tokenAges:)` shows all breakers of the route as one.
         case .breaker(let route, _, _) where route.magic.service.hasLanePerServer: break
         case .breaker(let route, let state, let answer):
             show(state, of: route)
@@ -201,14 +202,14 @@ final class NodeMetrics {
         record(attempt.waited, in: .queue)
         record(attempt.took, in: .provider)
         metrics.duration.record(attempt.took)
-        // An upstream node's RETRY is no failure of the lane, and says nothing good of it either.
+        // An upstream node's RETRY neither counts as a failure of the lane nor shows that it works.
         if result.disposition.lane == .success, result.outcome.kind != .retry {
             if metrics.record.probe?.verdict == .bad { metrics.probeFailed.set(0) }
             metrics.record.answered(isDelivered: result.outcome.kind == .delivered, at: UnixTime.now)
         }
     }
 
-    /// What a route has done.
+    /// What the route has done since the start, and since its present provider serves it.
     func record(of route: Route) -> RouteRecord { metrics(of: route).record }
 
     /// Records the answer to a probe.
@@ -223,7 +224,8 @@ final class NodeMetrics {
     }
 
     /// Counts a final outcome.
-    /// - Parameter protocolName: `tnp`, `http`, or `spool` if an earlier process accepted the envelope.
+    /// - Parameter protocolName: `tnp`, `http`, or `spool` if an earlier process or another node of the cluster
+    ///   accepted the envelope.
     func answered(_ outcome: Outcome, of route: Route, at protocolName: String) {
         if protocolName != "spool" { history.count(outcome.kind, at: UnixTime.now) }
         envelopeCounter(outcome.kind, of: route, at: protocolName).increment()
@@ -279,7 +281,7 @@ final class NodeMetrics {
     /// Updates the number of handles.
     func show(handles: Int) { set(.handles, handles) }
 
-    /// Updates the metrics of the node's own tor, which a node without one does not have.
+    /// Updates the metrics of the node's own tor. A node without one has only the counter of restarts.
     func show(_ status: TorStatus) {
         registry.gauge(.torBootstrapRatio).set(Double(status.bootstrap) / 100)
         set(.torDescriptorPublished, status.isReachable ? 1 : 0, [""])
@@ -291,7 +293,7 @@ final class NodeMetrics {
         restarts.increment(by: status.restarts - restarts.count)
     }
 
-    /// Counts a key holder that has ended or does not answer.
+    /// Counts a key holder that has ended or does not answer, or the supervisor's end, after which no other one starts.
     func countLostKeyHolder() { registry.counter(.keyHolderLosses).increment() }
 
     /// Counts a system call that the sandbox has refused.
@@ -341,7 +343,7 @@ final class NodeMetrics {
         refusals.reduce(into: [:]) { $0[$1.key.reason, default: 0] += $1.value.count }
     }
 
-    /// Adds what earlier processes have left to the history.
+    /// Continues the history that earlier processes have saved.
     func restore(_ history: NodeHistory) {
         self.history.restore(history.intervals)
         restoredDeliveries = history.routes.compactMapValues(\.lastDelivery)
@@ -364,10 +366,10 @@ final class NodeMetrics {
         return totals
     }
 
-    /// The reasons that are a push service's (PROTOCOL §8): admission repeats what it knows of a device token.
+    /// The reasons that push services cause (PROTOCOL §4): admission may repeat one that it knows of a device token.
     private static let pushServiceReasons: ClosedRange<UInt16> = 301...399
 
-    /// Rejections at admission by reason: in about the last hour, and since the start. Without what push services refused.
+    /// Rejections at admission by reason, without ``pushServiceReasons``: in about the last hour, and since the start.
     var recentRefusals: [(reason: String, lastHour: Int, total: Int)] {
         let before = recent.oldest?.refusals ?? [:]
         return refusalsByReason.filter { !Self.pushServiceReasons.contains($0.key.rawValue) }.map { reason, total in
@@ -401,7 +403,7 @@ final class NodeMetrics {
             .sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
 
-    /// Counts a decision about a submission in a cluster.
+    /// Counts a decision about a submission in a cluster: of this node `alone`, or of the engine.
     func decided(alone: Bool) { (alone ? decisions.node : decisions.engine).increment() }
 
     private lazy var decisions = (
@@ -424,7 +426,7 @@ final class NodeMetrics {
         set(.clusterNodes, engine.members.count - living, ["absent"])
     }
 
-    /// Shows what the last reloads say of the files on disk.
+    /// Updates the metrics of reloads.
     func show(_ reload: ReloadState) {
         for subject in ReloadState.Subject.allCases {
             set(.reloadFailed, reload.failures[subject] == nil ? 0 : 1, [subject.rawValue])
@@ -485,7 +487,7 @@ final class NodeMetrics {
         for counter in envelopes.remove(where: { $0.route == route }) { registry.remove(counter) }
     }
 
-    /// Removes the series of apps that have no provider token, or no certificate, any more.
+    /// Removes the token ages of apps other than `tokens`, and the expiries of apps other than `certificates`.
     func keep(tokensOf tokens: Set<String>, certificatesOf certificates: Set<String>) {
         remove(&tokenAges) { !tokens.contains($0) }
         remove(&expiries) { !certificates.contains($0) }

@@ -18,7 +18,7 @@ extension NodeParts: AdminServer.Source {
 
     var isAlive: Bool { !isStopping }
 
-    /// What ``AdminPort/Health`` needs of a snapshot.
+    /// The part of a snapshot that ``AdminPort/Health`` needs.
     private func essentials(_ statistics: DispatchStatistics) -> NodeSnapshot {
         let now = UnixTime.now
         var snapshot = NodeSnapshot(now: now)
@@ -37,7 +37,6 @@ extension NodeParts: AdminServer.Source {
         return snapshot
     }
 
-    /// How the node is.
     var health: Health { Health(essentials(dispatch.statistics)) }
 
     func snapshot() -> NodeSnapshot {
@@ -114,7 +113,7 @@ extension NodeParts: AdminServer.Source {
     private func state(of lane: DispatchStatistics.Lane) -> NodeSnapshot.RouteState {
         var state = NodeSnapshot.RouteState(name: lane.route.description)
         state.app = lane.route.app
-        // A credential serves all environments of a push service.
+        // One credential serves all environments of a push service: its routes share the name.
         let isRelayed = metrics.relayed.contains(lane.route)
         state.credential = isRelayed ? state.name : "\(lane.route.app)/\(lane.route.magic.service.name)"
         state.hasLanePerServer = lane.route.magic.service.hasLanePerServer

@@ -55,7 +55,7 @@ final class NodeParts: DispatchObserver {
     /// The components that work each second, in this order.
     private let components: [any NodeComponent]
     private var reloads = ReloadQueue()
-    /// What the last reloads say of the files on disk.
+    /// Which files on disk the last reloads could not use, and which changes wait for a restart.
     private(set) var reloadState = ReloadState() {
         didSet { metrics.show(reloadState) }
     }
@@ -67,7 +67,7 @@ final class NodeParts: DispatchObserver {
     private(set) var isStopping = false
 
     /// Reads the credentials and opens the stores.
-    /// - Throws: `ConfigurationError` or `StoreError`.
+    /// - Throws: `ConfigurationError`, `StoreError` or `PrivateFileError`.
     init(
         _ configuration: Configuration, isolation: ProcessIsolation?, keyHolder: KeyHolder?,
         in directory: StateDirectory, disk: any Disk,
@@ -134,7 +134,8 @@ final class NodeParts: DispatchObserver {
         history = HistoryKeeper(in: configuration.state, metrics, on: disk)
         canary = CanaryKeeper(onions, metrics: metrics, log: log, on: loop)
         expiry = ExpiryWatch(providers, metrics: metrics, log: log)
-        // The cluster, which needs names, closes before what looks them up, and before tor, which takes its time.
+        // They close in reverse: the cluster, which looks up host names, before the resolver, and before tor, which
+        // needs seconds to stop.
         let all: [(any NodeComponent)?] = [
             endpoints, keyHolderWatch, isolationWatch, onions,
             UnbindRequests(in: configuration.state, intakeState, cluster: cluster, on: disk, log: log), cluster,
@@ -146,10 +147,10 @@ final class NodeParts: DispatchObserver {
 
     // MARK: Start
 
-    /// Starts delivery, the endpoints and tor.
+    /// Starts the cluster, delivery, the endpoints, tor and the canary.
     /// - Parameter torObserver: receives each status of tor on the loop, and passes it to ``torChanged(to:)``.
     /// - Returns: the address of the TNP endpoint.
-    /// - Throws: ``PortError`` or `StoreError`; ``close()`` undoes what was done.
+    /// - Throws: ``PortError``, `StoreError` or `ConfigurationError`; ``close()`` undoes what was done.
     func start(
         torObserver: @escaping @Sendable (TorStatus) -> Void, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Endpoint {
@@ -175,8 +176,8 @@ final class NodeParts: DispatchObserver {
         return tnp
     }
 
-    /// Tests all addresses, and takes what the start reads after them.
-    // Inlined into an asynchronous function, it crashes the optimiser of Swift 6.3.1.
+    /// Tests all addresses, and reads the files that the start reads after it has bound them.
+    // Inlining this into an asynchronous function crashes the optimiser of Swift 6.3.1.
     @inline(never)
     func rehearse() throws {
         try endpoints.rehearse()
@@ -325,7 +326,7 @@ final class NodeParts: DispatchObserver {
         intake.tick(announce: connections.announce)
         for component in components { component.secondPassed() }
         if providers.filesHaveChanged(at: .now) {
-            // Perhaps it was one of these files that the configuration could not be used with.
+            // If the last reload of the configuration failed, one of these files may have been the cause.
             reload(reloadState.failures[.configuration] == nil ? .credentials : .configuration)
         }
         if let health = healthNotices.due(for: health, at: .now) { log.changed(to: health) }

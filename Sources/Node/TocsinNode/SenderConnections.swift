@@ -11,7 +11,7 @@ import Time
 final class SenderConnections: SenderHost {
     /// The minimum age of a connection that may be closed to make room: a new one may be about to send.
     private static let minimumAge = Duration.seconds(10)
-    /// Maximum rejected connections that wait for their GOAWAY to be sent.
+    /// Maximum connections beyond the limit that stay open until their last bytes are sent.
     private static let maximumRejected = Configuration.descriptorsForFiles / 2
 
     private let intake: Intake
@@ -86,7 +86,7 @@ final class SenderConnections: SenderHost {
         }
     }
 
-    /// Whether a connection that has lost its place may stay until its sender has read the last bytes.
+    /// Whether an evicted or rejected connection may stay open until its sender has read the last bytes.
     private var mayLinger: Bool { connections.count <= registry.limits.connections + Self.maximumRejected }
 
     private static func busy(_ text: String) -> GoAway { GoAway(code: .busy, retryAfter: 10_000, text: text) }
@@ -146,7 +146,7 @@ final class SenderConnections: SenderHost {
         return Welcome(
             features: features, maximumFrame: UInt32(rules.maximumFrame),
             maximumInFlight: UInt16(rules.maximumInFlight), idleTimeout: UInt32(rules.idleTimeout.components.seconds),
-            // Rounded to the minute: a precise clock would help to link the onions of one machine.
+            // Rounded down to the minute: a precise clock would help to link the onions of one machine.
             serverTime: UInt64(max(UnixTime.now, 0)) / 60 * 60_000, puzzle: puzzle, routes: rules.routes)
     }
 
@@ -188,7 +188,7 @@ final class SenderConnections: SenderHost {
         for connection in connections.values { connection.closeIdle(text) }
     }
 
-    /// Closes the connections of these sites, whose keys or rights have changed.
+    /// Closes the connections of these sites, whose entries in the configuration have changed or are gone.
     func revoke(_ sites: [Site]) {
         let revoked = Set(sites.map { CircuitID.site($0.number) })
         guard !revoked.isEmpty else { return }

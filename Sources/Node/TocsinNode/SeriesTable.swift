@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Series by key. Most events in a row are alike, so that the key of the last look-up is found without hashing.
+/// Series by key. Keeps the last one that was looked up, and finds it without hashing: most events in a row have the
+/// same key.
 struct SeriesTable<Key: Hashable, Value> {
     /// All values by their keys.
     private(set) var all: [Key: Value] = [:]
@@ -15,7 +16,7 @@ struct SeriesTable<Key: Hashable, Value> {
         return value
     }
 
-    /// Removes the values of these keys.
+    /// Removes the values whose keys satisfy `isGone`.
     /// - Returns: the removed values.
     mutating func remove(where isGone: (Key) -> Bool) -> [Value] {
         (lastKey, lastValue) = (nil, nil)

@@ -9,18 +9,18 @@ import Time
 
 /// Loads what is known about device tokens at the start, and saves the changes while the node runs.
 final class StandingKeeper {
-    /// Maximum records in one transaction. More than a node learns in a second, so that what is not saved stays bounded; a
-    /// transaction copies them, and each page of the store that it changes, to the write-ahead log.
+    /// Maximum records in one transaction: more than a node learns in a second, so that the unsaved ones stay bounded.
+    /// A transaction copies them, and each page of the store that it changes, to the write-ahead log.
     private static let maximumRecordsPerTransaction = 150_000
     /// Days by which the clock may be ahead of the last use of any device token, e.g. after the node was off.
     private static let maximumIdleDays: Int64 = 30
 
-    /// Up to so many changes are saved after a second. More are a burst of new phones, and take part in a larger
-    /// transaction: one that writes many neighbours costs a fraction for each.
+    /// Up to this many changes are saved every second. More than that are a burst of new phones, and wait for a larger
+    /// transaction, which costs less for each record because it writes many neighbours.
     private static let usualChanges = 5000
-    /// So many are saved after a second, too: before the list is full.
+    /// From this many changes on, they are saved every second again, before the list of changes is full.
     private static let manyChanges = 50_000
-    /// After so many seconds all are saved.
+    /// After this many seconds without a save, changes are saved, however many there are.
     private static let maximumSeconds = 10
 
     private let store: StandingStore
@@ -30,7 +30,8 @@ final class StandingKeeper {
 
     /// - Parameter secret: the key of the cluster, under which all its nodes hash device tokens; `nil` for a node that
     ///   belongs to none.
-    /// - Throws: `StoreError`, or `ConfigurationError` if the node has used another key before.
+    /// - Throws: `StoreError`; `ConfigurationError` if the node has used another key before; `PrivateFileError` if its
+    ///   key file cannot be read or written.
     init(_ configuration: Configuration, sharing secret: SecretBytes?, on disk: any Disk, log: EventLog) throws {
         let state = configuration.state
         let keyFile = "\(state)/standing.key"
@@ -45,8 +46,8 @@ final class StandingKeeper {
         self.log = log
     }
 
-    /// Makes the key of the cluster that of the node's own records.
-    /// - Returns: `false` if these have another key.
+    /// Makes the key of the cluster the key of this node's records.
+    /// - Returns: `false` if the records already have another key.
     private static func adopt(_ secret: SecretBytes, as keyFile: String) throws(PrivateFileError) -> Bool {
         let bytes = secret.withBytes { $0.withUnsafeBytes { Array($0) } }
         do {
@@ -62,8 +63,8 @@ final class StandingKeeper {
     var hash: KeyedHash { KeyedHash(key: store.key) }
 
     /// Restores all records.
-    /// - Parameter clock: is set back if it is far ahead of the last use of any device token: a clock that is wrong at
-    ///   the start must not make bindings of sender keys expire.
+    /// - Parameter clock: is set back if it is more than 30 days ahead of the last use of any device token: a clock
+    ///   that is wrong at the start must not make bindings of sender keys expire.
     func restore(into admission: inout Admission, _ clock: inout GuardedClock) throws {
         if let day = try store.lastDay() { holdBack(&clock, ifFarAfter: day) }
         try store.load { admission.restore($0, on: clock.reading(at: .now)) }
@@ -77,8 +78,10 @@ final class StandingKeeper {
         log.clockMayBeAhead(idleDays: idleDays)
     }
 
-    /// Whether changes are saved now.
-    /// - Parameter seconds: since the last time.
+    /// Whether changes are to be saved now.
+    /// - Parameters:
+    ///   - changes: the number of unsaved changes.
+    ///   - seconds: the time since the last save.
     static func isTimeToSave(_ changes: Int, after seconds: Int) -> Bool {
         changes <= usualChanges || changes >= manyChanges || seconds >= maximumSeconds
     }

@@ -15,8 +15,8 @@ package enum UnbindRequest {
     /// Writes a request. `standing.key` must exist.
     /// - Parameters:
     ///   - deviceToken: as in a pairing token.
-    ///   - apps: the names of the profiles that it may belong to.
-    /// - Throws: `PrivateFileError`.
+    ///   - apps: the names of the apps that it may belong to.
+    /// - Throws: `PrivateFileError`, also if the node has not taken the last request yet.
     package static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
         let hash = KeyedHash(key: try KeyFile.read("\(state)/standing.key"))
         let names = apps.flatMap { Admission.hashes(of: Array(deviceToken.utf8), app: $0, under: hash) }
@@ -41,7 +41,7 @@ package enum UnbindRequest {
 
     /// Reads and removes the answer to the request: how many phones were bound; `nil` if there is none yet.
     package static func takeAnswer(state: String) -> Int? {
-        // As long as the node has not taken the request, the answer is to an earlier one.
+        // While the request is still there, an answer belongs to an earlier request.
         guard access(path(state), F_OK) != 0 else { return nil }
         let file = answerPath(state)
         guard let bytes = try? RegularFile.read(file, atMost: 32, access: .thisUser) else { return nil }
@@ -54,7 +54,7 @@ package enum UnbindRequest {
         let file = path(state)
         // Usually no request is pending.
         guard access(file, F_OK) == 0 else { return nil }
-        // An answer that no command has read must not pass for the next one.
+        // An earlier command may have left its answer unread: it must not pass for that to this request.
         unlink(answerPath(state))
         // Frees the name for the next request.
         let taken = "\(file).taken"

@@ -4,7 +4,7 @@ import CBuild
 
 /// The version of Tocsin.
 package enum Version {
-    /// A semantic version. The Debian package and the manual read it from here.
+    /// A semantic version. `Packaging/version` reads it here, and copies it to packages and documents.
     package static let current = "1.1.0"
 
     /// The version with what it was built from, for reports of faults: `1.1.0 (commit 5621073a1b2c, release build)`.

@@ -4,12 +4,12 @@ import Subprocess
 import Synchronization
 import SystemPackage
 
-/// A child process: started once, and signalled only by its own pid.
+/// A child process, started once. Signals go to its pid, never to a process group.
 ///
-/// PR_SET_PDEATHSIG is not used: the kernel sends that signal already when the thread that started the child exits, and
-/// Swift's threads come and go. A child that must not outlive this process has to watch it itself.
+/// PR_SET_PDEATHSIG is not used: the kernel sends that signal as soon as the thread that started the child exits, and
+/// Swift's threads come and go. A child that must not outlive this process has to watch this process itself.
 package final class ChildProcess: Sendable {
-    /// An event of the process, in this order: `started` once, any number of `line`, `terminated` once.
+    /// An event of the process, in this order: `started` at most once, any number of `line`, `terminated` once.
     package enum Event: Sendable {
         /// The process runs under this pid.
         case started(pid: Int32)
@@ -22,8 +22,8 @@ package final class ChildProcess: Sendable {
     private let task: Task<String, any Error>
     private let status = Mutex<String?>(nil)
 
-    /// Starts a program and reports its events. It runs in its own session, so that Ctrl-C at the terminal signals only
-    /// this process, which then terminates the child.
+    /// Starts a program and reports its events. The program runs in its own session, so that Ctrl-C at the terminal
+    /// signals only this process, which then terminates the child.
     /// - Parameter observe: called on the system's threads, one call at a time.
     package init(
         _ program: String, _ arguments: [String], observe: @escaping @Sendable (Event) -> Void = { _ in }

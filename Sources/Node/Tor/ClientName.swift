@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The operator's name for an authorised client. It is used as a file name and contains no character that a shell
-/// treats specially.
+/// The operator's name for an authorised client or for a further onion. It is part of file names and contains no
+/// character that a shell treats specially.
 package struct ClientName: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// 1 to 64 characters: letters a-z and A-Z, digits, - and _.
     package let description: String

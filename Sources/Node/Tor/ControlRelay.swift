@@ -2,13 +2,13 @@
 
 import EventLoop
 
-/// Stands between a node and the control port of a tor that runs as another user: passes on what ``ControlFilter`` allows,
-/// and all that tor says. It runs as tor's user.
+/// Relays between a node and the control port of a tor that runs as another user: passes on the commands that
+/// ``ControlFilter`` allows, and all of tor's output. The relay runs as tor's user.
 package actor ControlRelay {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    /// A node has one connection, and each of the operator's commands another.
+    /// A node has one connection, and opens another for each check of tor; each of the operator's commands has its own.
     static let maximumConnections = 8
     private static let dialTimeout = Duration.seconds(5)
 
@@ -17,7 +17,7 @@ package actor ControlRelay {
     private var connections = 0
 
     /// Creates a relay that does not listen yet.
-    /// - Parameter settings: of the tor, in ``TorSettings/directory``.
+    /// - Parameter settings: the settings of that tor, whose directory holds both sockets.
     package init(_ settings: TorSettings, on loop: EventLoop) {
         self.settings = settings
         self.loop = loop
@@ -56,7 +56,7 @@ package actor ControlRelay {
 
 /// A connection of a node, and the one to tor that belongs to it.
 private final class RelayedControl: ByteStreamHandler {
-    /// The unread output in bytes at which the connection ends.
+    /// The connection ends when either peer leaves more than this many bytes unread.
     private static let maximumUnread = 1 << 20
 
     private let node: ByteStream
@@ -72,7 +72,8 @@ private final class RelayedControl: ByteStreamHandler {
 
     func begin() {
         node.loop.keep(self)
-        // tor keeps what nobody reads, so the relay reads it until the connection ends.
+        // tor buffers what a controller does not read, so the relay goes on reading from tor up to the limit at which
+        // the connection ends.
         tor.highWater = Self.maximumUnread
         for stream in [node, tor] {
             stream.handler = self

@@ -54,7 +54,6 @@ struct CookieAuthentication: Equatable {
         return nil
     }
 
-    /// Returns a random nonce.
     static func nonce() -> [UInt8] { SecureRandom.bytes(nonceLength) }
 
     /// Builds the command that answers the reply to `AUTHCHALLENGE`.

@@ -21,7 +21,8 @@ package actor ManagedTor {
     private static let controlPause = Duration.milliseconds(100)
     /// How long tor may run without a control connection.
     private static let controlTimeout = Duration.seconds(60)
-    /// How often tor is asked whether it still answers, and how long it may take: a tor that hangs keeps its connections.
+    /// The interval of the checks whether tor still answers, and the time that tor has for an answer. They are
+    /// necessary because a tor that hangs keeps its connections.
     package static let checkInterval = Duration.seconds(60)
     package static let checkTimeout = Duration.seconds(30)
     /// How long tor may take to exit after the loss of its control connection.
@@ -40,7 +41,7 @@ package actor ManagedTor {
     private var process: ChildProcess?
     /// The control connection to a tor that systemd runs.
     private var control: TorControl?
-    /// Number of processes started; late events of an earlier process are ignored.
+    /// The number of the current start; results that belong to an earlier one are ignored.
     private var generation = 0
     private var timer: Timer?
     /// The pending query for the program's version and modules.
@@ -55,7 +56,7 @@ package actor ManagedTor {
     /// - Parameters:
     ///   - services: the onions: ``TorSettings/services(tnp:http:)``.
     ///   - extra: further lines for the torrc, e.g. those of a private network.
-    ///   - check: how often tor is asked whether it still answers, and how long it may take.
+    ///   - check: the interval of the checks whether tor still answers, and the time for an answer.
     ///   - observe: called on `loop` after each change of the status.
     package init(
         _ settings: TorSettings, services: [TorConfiguration.Service], extra: [String] = [],
@@ -79,7 +80,7 @@ package actor ManagedTor {
         handle(.start)
     }
 
-    /// Stops a child process by its pid and waits until it has exited: a few seconds at most. Leaves another tor alone.
+    /// Stops a child process and waits until it has exited: a few seconds at most. A tor that systemd runs goes on.
     package func stop() async {
         buildQuery?.cancel()
         handle(.stop)
@@ -191,10 +192,11 @@ package actor ManagedTor {
 
     // MARK: The control connection
 
-    /// Whether this process is the current one and runs.
+    /// Whether the process of this start is the current one and runs.
     private func isRunning(_ generation: Int) -> Bool { generation == self.generation && status.phase == .running }
 
-    /// Asks tor from time to time whether it still answers, through a connection of its own, and ends one that does not.
+    /// Checks regularly, over a new connection each time, whether tor still answers, and reports the control connection
+    /// as lost if it does not.
     private func watch(_ generation: Int) async {
         while isRunning(generation) {
             await loop.sleep(for: check.interval)

@@ -3,8 +3,8 @@
 import Cryptography
 import Glibc
 
-/// Files of an onion service: written atomically, private to their owner unless said otherwise, and owned by the owner of the
-/// directory, so that an operator running as root creates no file that the node's tor cannot read.
+/// Files of an onion service: written atomically, with mode 0600 by default. A file that root creates gets the owner of
+/// its directory, so that the node's tor can read it.
 enum OnionFile {
     static let privateMode: mode_t = 0o600
     private static let directoryMode: mode_t = 0o700
@@ -43,7 +43,7 @@ enum OnionFile {
 
     /// Creates a file with these bytes and syncs it to disk.
     /// - Parameter mode: 0640 for a file without secrets, which the group may read.
-    /// - Throws: ``OnionFileError/system(_:_:_:)``, with `EEXIST` if the file exists.
+    /// - Throws: ``OnionFileError/system(action:path:errno:)``, with `EEXIST` if the file exists.
     static func create(
         _ path: String, holding bytes: RawSpan, mode: mode_t = Self.privateMode
     ) throws(OnionFileError) {
@@ -114,7 +114,7 @@ enum OnionFile {
         }
     }
 
-    /// The directory of a file.
+    /// The directory of a file; `.` if the path names none.
     static func parent(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])

@@ -6,7 +6,7 @@ import Cryptography
 package struct OnionKey: Sendable, Redacted {
     /// The onion that the key opens.
     package let address: OnionAddress
-    /// 32 bytes.
+    /// The X25519 private key, 32 bytes.
     let privateKey: SecretBytes
 
     /// Maximum file size: one line with its line end.

@@ -41,8 +41,8 @@ package struct OnionKeys: Sendable, Redacted {
     }
 
     /// Reads the keys of a `HiddenServiceDir`.
-    /// - Throws: ``OnionFileError`` if the secret key is malformed or other users can access it, if the public key does
-    ///   not match it, or if the service did not hide its machine.
+    /// - Throws: ``OnionFileError`` if the secret key is missing or malformed or other users can access it, if the
+    ///   public key does not match it, or if the service did not hide its machine.
     package init(directory: String) throws(OnionFileError) {
         let file = "\(directory)/\(Self.secretFile)"
         var bytes = try OnionFile.read(file, atMost: Self.secretLength, mustBePrivate: true)
@@ -89,7 +89,7 @@ package struct OnionKeys: Sendable, Redacted {
             bytes = try OnionFile.read(
                 "\(directory)/\(publicFile)", atMost: publicHeader.count + address.publicKey.count)
         } catch .missing {
-            // tor derives it from the secret key.
+            // tor derives the public key from the secret key.
             return
         }
         guard bytes == publicHeader + address.publicKey else { throw .mismatch(directory: directory) }

@@ -8,7 +8,7 @@ package struct RunningTor: Sendable {
     package let pid: Int32
     /// Bootstrap progress in percent, 0–100.
     package let bootstrap: Int
-    /// Whether the onion's descriptor is published; `nil` if the node has not recorded it.
+    /// The state of the selected onion's descriptor; `nil` if the node has not recorded it.
     package let descriptor: OnionDescriptor?
 
     /// Queries the node's tor; `nil` if it does not run or does not accept this user.

@@ -19,10 +19,10 @@ package struct TorConfiguration: Equatable, Sendable {
         package let directory: String
         /// Its ports and their targets.
         package let ports: [Port]
-        /// The address of an OnionBalance, whose introductions the service also accepts.
+        /// The address of an OnionBalance. The service also accepts introductions for this address.
         var onionBalance: OnionAddress?
 
-        /// The file in ``directory`` in which tor reads the address of an OnionBalance, and its content.
+        /// The path of the file from which tor reads the address of an OnionBalance, and its content.
         var onionBalanceFile: (path: String, text: String)? {
             onionBalance.map { ("\(directory)/ob_config", "MasterOnionAddress \($0)\n") }
         }
@@ -30,8 +30,9 @@ package struct TorConfiguration: Equatable, Sendable {
 
     /// Number of introduction points: more than tor's default of 3, so that flooding one does not cut off the onion.
     private static let introductionPoints = 5
-    /// Rendezvous requests per second that tor serves before it raises the effort, and their burst. tor lets a client
-    /// wait for about 20 s, so the queue is 20 times the rate; a lower rate rejects honest clients.
+    /// Rendezvous requests per second that tor serves before it raises the effort, and their burst. The length of tor's
+    /// queue is proportional to the rate (tor's hs_service.c, `pqueue_high_level`), so a lower rate rejects honest
+    /// clients.
     private static let work = (rate: 50, burst: 200)
     /// Limit of tor's queues in memory.
     private static let memory = "512 MB"
@@ -66,20 +67,20 @@ package struct TorConfiguration: Equatable, Sendable {
         var lines = [
             "# Written by tocsin before each start of tor; manual changes are lost.",
             "DataDirectory \(Self.quoted(directory))",
-            // The node reads the log from tor's output.
+            // The node reads the output of a child process; systemd writes that of a service to the journal.
             "Log notice stdout",
             "SafeLogging 1",
             "NoExec 1",
             "DisableDebuggerAttachment 1",
             "MaxMemInQueues \(Self.memory)",
             "VanguardsLiteEnabled auto",
-            // In tor's directory, so that no user beside tor's and the node's reaches them.
+            // Both sockets are in tor's directory, which only tor's user and the node's can enter.
             "SocksPort \(settings.hasSOCKSPort ? Self.socket(settings.socksSocket, isOfGroup: isOfGroup) : "0")",
             "ControlPort \(Self.socket(settings.ownControlSocket))",
             "CookieAuthentication 1",
         ]
         if isOfGroup {
-            // For the node, a member of tor's group. The keys stay readable for tor's user only.
+            // The node is a member of tor's group. Only tor's user can read the keys.
             lines += ["DataDirectoryGroupReadable 1", "CookieAuthFileGroupReadable 1"]
         }
         if let controller { lines.append("__OwningControllerProcess \(controller)") }
@@ -158,7 +159,7 @@ package struct TorConfiguration: Equatable, Sendable {
 
     private static func unix(_ path: String) -> String { "unix:\(quoted(path))" }
 
-    /// One of tor's own sockets.
+    /// One of tor's own sockets, as an option of the torrc names it.
     /// - Parameter isOfGroup: whether tor's group may connect to it.
     private static func socket(_ endpoint: Endpoint, isOfGroup: Bool = false) -> String {
         guard case .unix(let path) = endpoint else { preconditionFailure("tor's own sockets are unix sockets") }
@@ -185,7 +186,7 @@ package struct TorConfiguration: Equatable, Sendable {
 }
 
 extension TorSettings {
-    /// Maps the onion's ports to the node's listeners.
+    /// Maps the first onion's ports to the node's listeners.
     /// - Parameters:
     ///   - tnp: where the node listens for TNP, with the port that the system chose.
     ///   - http: where the node listens for HTTP; `nil` if it does not.
@@ -196,7 +197,7 @@ extension TorSettings {
     }
 
     /// All onion services of the node's own tor, the first one first.
-    /// - Parameters: as of ``ports(tnp:http:)``.
+    /// - Parameters: the same as those of ``ports(tnp:http:)``.
     package func services(tnp: Endpoint, http: Endpoint?) -> [TorConfiguration.Service] {
         let further = onions.map { onion in
             TorConfiguration.Service(

@@ -4,7 +4,8 @@ import Cryptography
 import EventLoop
 import Glibc
 
-/// A connection to tor's control port (control-spec), for one command at a time. It gives full control of that tor.
+/// A connection to tor's control port (control-spec), for one command at a time. It gives full control of that tor,
+/// unless a ``ControlRelay`` stands between.
 package final class TorControl {
     private static let dialTimeout = Duration.seconds(5)
     /// How long tor may take to reply.
@@ -19,8 +20,8 @@ package final class TorControl {
 
     deinit { reader.stream.close() }
 
-    /// Connects to the node's own tor and authenticates. Takes the cookie file whoever owns it: only a user who can write to
-    /// tor's directory could replace it, or the socket.
+    /// Connects to the node's own tor and authenticates. The owner of the cookie file is not checked: only a user who
+    /// can write to tor's directory could replace the file or the socket.
     /// - Throws: ``TorError``, or `StreamError` if the connection fails.
     static func open(
         _ settings: TorSettings, within time: Duration = answerTimeout, on loop: EventLoop,
@@ -31,7 +32,8 @@ package final class TorControl {
 
     /// Connects and authenticates.
     /// - Parameters:
-    ///   - cookieFile: the only cookie file to use; `nil` for any that belongs to a user who may run tor.
+    ///   - cookieFile: the only cookie file to use, whoever owns it; `nil` for any that belongs to a user who may run
+    ///     tor.
     ///   - time: how long tor may take for each reply.
     /// - Throws: ``TorError``, or `StreamError` if the connection fails.
     package static func open(
@@ -95,7 +97,8 @@ package final class TorControl {
         }
         defer { Glibc.close(descriptor) }
         var status = stat()
-        // In a user namespace, as that of tocsin.service, other users have no names.
+        // In a user namespace, such as that of tocsin.service (PrivateUsers=), the file's owner cannot be recognised:
+        // `ofAnyUser` omits the check.
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, ofAnyUser || isTor(status.st_uid)
         else {
             throw TorError(

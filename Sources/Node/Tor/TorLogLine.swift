@@ -35,14 +35,14 @@ package struct TorLogLine: Equatable, Sendable {
         text = Self.plain(words[2])
     }
 
-    /// Without control characters, and not too long.
+    /// Removes control characters and cuts the text to ``maximumTextLength``.
     private static func plain(_ text: Substring) -> String {
         let scalars = text.unicodeScalars.lazy.filter { $0.properties.generalCategory != .control }
         return String(String.UnicodeScalarView(scalars.prefix(maximumTextLength)))
     }
 
-    /// Whether the line gives no reason for tor's end: it only refers to lines before it, or is about what tor puts up
-    /// with.
+    /// Whether the line cannot be the reason for tor's exit: it only refers to lines before it, or is about a problem
+    /// that tor tolerates.
     var isGeneral: Bool {
         ["see warnings above", "See logs for details", "left us in a broken state"].contains { text.contains($0) }
             || ["You are running Tor as root", "Fixing permissions on"].contains { text.hasPrefix($0) }

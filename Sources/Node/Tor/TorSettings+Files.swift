@@ -6,7 +6,7 @@ import Glibc
 extension TorSettings {
     /// Writes what the node's own tor needs before it starts: its torrc, and the files of its onions.
     /// - Parameters:
-    ///   - services: the onions: ``services(tnp:http:)``.
+    ///   - services: the onions, from ``services(tnp:http:)``.
     ///   - build: the tor program.
     ///   - controller: the pid of the node if tor is its child process.
     ///   - extra: further lines for the torrc, e.g. those of a private network.
@@ -30,21 +30,23 @@ extension TorSettings {
             try OnionFile.makeDirectory(service.directory)
             try OnionFile.replace(file.path, with: Array(file.text.utf8).span.bytes)
         }
-        // tor does not change the modes of those that exist, and refuses an onion whose directory others can read: a
-        // restored backup often has other modes.
+        // tor does not change the modes of existing directories, and refuses an onion whose directory other users can
+        // read. Directories restored from a backup often have other modes.
         for directory in services.flatMap({ [$0.directory, "\($0.directory)/authorized_clients"] })
         where OnionFile.exists(directory) { try setMode(of: directory) }
         try OnionFile.replace(torrc, with: Array(configuration.text.utf8).span.bytes)
     }
 
-    /// Closes a directory to all but tor's user, and to the node if that is another one.
+    /// Lets only tor's user access a directory; if systemd runs tor, tor's group, to which the node belongs, may read
+    /// it.
     private func setMode(of directory: String) throws(OnionFileError) {
         guard chmod(directory, runner == .service ? 0o750 : 0o700) == 0 else {
             throw .system(action: "set the mode of", path: directory, errno: errno)
         }
     }
 
-    /// What prevents tor from serving onions, or an authorised sender from connecting, as far as this user may read.
+    /// The problems that prevent tor from serving onions, or an authorised sender from connecting. Files that this user
+    /// may not read are not checked.
     package func problems(of services: [TorConfiguration.Service], _ build: TorBuild) -> [String] {
         var problems: [String] = []
         do throws(TorProblem) {
@@ -68,7 +70,8 @@ extension TorSettings {
         return problems
     }
 
-    /// Authorises a key that nobody has for an onion without a valid authorised sender: tor would open it to everyone.
+    /// Authorises a random key for an onion without a valid authorised sender, because tor would open such an onion to
+    /// everyone.
     private func close(_ directory: String) throws(OnionFileError) {
         let clients = AuthorizedClients(serviceDirectory: directory)
         guard try !clients.list().contains(where: \.isValid) else { return }

@@ -51,7 +51,8 @@ package struct TorSettings: Equatable, Sendable {
     /// Maximum concurrent streams per circuit; a circuit that exceeds it is closed. 0: unlimited.
     package var maxStreams: UInt16 = 64
 
-    /// Whether tor has a SOCKS port for this node: a socket that only the node's user can open.
+    /// Whether tor has a SOCKS port for this node: a unix socket that only the node's user can open; if systemd runs
+    /// tor, tor's group.
     package var hasSOCKSPort = false
 
     /// The address of an OnionBalance that also leads to the first onion; `nil` if there is none.
@@ -62,8 +63,8 @@ package struct TorSettings: Equatable, Sendable {
     /// The name of the further onion that ``serviceDirectory`` is about; `nil` for the first onion.
     package var selected: ClientName?
 
-    /// Creates settings with their defaults.
-    /// - Parameter directory: absolute; `tor` in the state directory.
+    /// Creates settings with default values.
+    /// - Parameter directory: the data directory; absolute.
     package init(isManaged: Bool, directory: String) {
         self.isManaged = isManaged
         self.directory = directory
@@ -77,13 +78,13 @@ package struct TorSettings: Equatable, Sendable {
     /// - Parameter state: the node's state directory.
     package static func childDirectory(in state: String) -> String { "\(state)/tor" }
 
-    /// Where the node listens for its own tor: a directory that no other user of the machine reaches, who could invent circuit
-    /// ids there.
+    /// The directory of the sockets on which the node listens for its own tor. No other user of the machine can reach
+    /// it: such a user could invent circuit ids.
     /// - Parameter state: the node's state directory.
     package func senderSocketDirectory(state: String) -> String {
         switch runner {
         case .node: state
-        // `RuntimeDirectory=` of tocsin.service, for the group of tocsin-tor.service.
+        // The `RuntimeDirectory=` of tocsin.service, which the group of tocsin-tor.service can enter.
         case .service: "/run/tocsin"
         }
     }
@@ -109,7 +110,7 @@ package struct TorSettings: Equatable, Sendable {
         ([nil] + onions.map(\.name)).map { ($0, Self.directoryName(of: $0)) }
     }
 
-    /// The socket of ``hasSOCKSPort``.
+    /// The socket of tor's SOCKS port, if ``hasSOCKSPort`` is set.
     package var socksSocket: Endpoint { .unix(path: "\(directory)/socks") }
 
     /// Where the node and the operator's commands connect to tor's control port: at a ``ControlRelay`` if tor runs as another
@@ -121,7 +122,7 @@ package struct TorSettings: Equatable, Sendable {
         runner == .service ? .unix(path: "\(controlDirectory)/ctl") : controlSocket
     }
 
-    /// Contains ``ownControlSocket`` if tor runs as another user.
+    /// The directory of ``ownControlSocket`` if tor runs as another user.
     var controlDirectory: String { "\(directory)/control" }
 
     /// Removes ``controlDirectory``, so that no ``ControlRelay`` waits for a tor that will not start.
@@ -130,7 +131,7 @@ package struct TorSettings: Equatable, Sendable {
         rmdir(controlDirectory)
     }
 
-    /// The file with which a controller shows that it may use that socket.
+    /// The cookie file with which a controller authenticates at tor's control port.
     var cookieFile: String { "\(directory)/control_auth_cookie" }
 
     /// tor's configuration file.

@@ -30,11 +30,11 @@ package struct TorStatus: Equatable, Sendable {
 
     /// The current phase.
     package internal(set) var phase = Phase.stopped
-    /// The onion's address, known once tor has begun to upload the descriptor.
+    /// The first onion's address; `nil` until it is known, at the latest when tor begins to upload the descriptor.
     package internal(set) var address: OnionAddress?
     /// Bootstrap progress in percent, 0–100.
     package internal(set) var bootstrap = 0
-    /// The state of the onion's descriptor.
+    /// The state of the first onion's descriptor.
     package internal(set) var descriptor = OnionDescriptor.none
     /// The further onions whose keys exist.
     package internal(set) var onions: [Onion] = []

@@ -2,9 +2,9 @@
 
 import Glibc
 
-/// The file from which `tocsin onion show`, a separate process, reads the states of the onions' descriptors. Its first
-/// line holds tor's pid and the state of the first onion; the pid shows whether the file is from an earlier tor. Each
-/// further line holds the name and the state of a further onion.
+/// The file in which the node records the states of the onions' descriptors, for `tocsin onion show` and for a later
+/// node. Its first line holds tor's pid and the state of the first onion; the pid shows whether the file is from an
+/// earlier tor. Each further line holds the name and the state of a further onion.
 struct TorStatusFile {
     private static let maximumLength = 10_000
 
@@ -25,8 +25,8 @@ struct TorStatusFile {
         try? OnionFile.replace(path, with: Array(lines.utf8).span.bytes)
     }
 
-    /// The states of the descriptors at the tor with this pid, by the names of the onions; the first one has none. Empty if
-    /// they are unknown.
+    /// The recorded states of the descriptors of the tor with this pid, by the names of the onions; `nil` stands for
+    /// the first one. Empty if the file is not about this tor or cannot be read.
     func descriptors(at pid: Int32) -> [ClientName?: OnionDescriptor] {
         guard let bytes = try? OnionFile.read(path, atMost: Self.maximumLength) else { return [:] }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { $0.split(separator: " ") }

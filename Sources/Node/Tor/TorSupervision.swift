@@ -11,6 +11,8 @@ import Time
 ///                        ▲   │               │
 ///                        │   └─startFailed─┐ │ exited
 ///                        └──timerFired── waiting
+///
+/// `controlLost` leads from running to stopping, and from there to waiting; `stop` leads from waiting to stopped.
 package struct TorSupervision: Sendable {
     /// An event that the supervision reacts to.
     package enum Event: Equatable, Sendable {
@@ -29,9 +31,9 @@ package struct TorSupervision: Sendable {
         case control(TorEvent)
         /// tor has written a line to its log.
         case logged(TorLogLine)
-        /// The control connection could not be opened, or was lost while the process ran.
+        /// The control connection could not be opened or was lost while the process ran, or tor did not answer a check.
         case controlLost
-        /// The process has exited.
+        /// The process has exited; or systemd runs tor, and the control connection has closed.
         case exited(status: String)
         /// The timer of the last ``Action/startTimer(_:)`` has fired.
         case timerFired
@@ -65,9 +67,9 @@ package struct TorSupervision: Sendable {
     private var isWanted = false
     private var uploads: [OnionAddress: DescriptorUploads] = [:]
     private var runningSince: MonotonicTime?
-    /// The warning of the running process that gives the reason for its end, should it end now.
+    /// The warning in tor's log that most likely names the reason if the running process exits.
     private var reason: TorLogLine?
-    // Used without jitter: there is only one tor, so restarts cannot coincide.
+    // `next(random: 1)` omits the jitter: there is only one tor, so restarts cannot coincide.
     private var backoff = Backoff(base: Self.firstPause, cap: Self.maximumPause)
 
     /// Creates the supervision of a stopped tor.
@@ -86,7 +88,7 @@ package struct TorSupervision: Sendable {
         case .start:
             guard !isWanted else { return [] }
             isWanted = true
-            // While a process is still stopping, its exit triggers the new start.
+            // While a process is still stopping, its exit leads to the new start, after a pause.
             return status.phase == .stopped ? start() : []
         case .stop:
             isWanted = false
@@ -147,8 +149,8 @@ package struct TorSupervision: Sendable {
         return ended(wasRequested ? status.problem : .exited(status: exit, warning: reason?.text))
     }
 
-    /// Keeps a warning. While tor starts, the first one names the cause, and the others what follows from it; later, each
-    /// one is about something else.
+    /// Keeps a warning as the likely reason for an exit. Until tor's bootstrap begins, the first warning names the
+    /// cause and the others its consequences; later warnings are independent of each other.
     private mutating func warned(_ line: TorLogLine) {
         status.lastWarning = line.text
         if let reason, !reason.isGeneral, status.bootstrap == 0 || line.isGeneral { return }

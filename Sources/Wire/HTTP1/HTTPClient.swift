@@ -5,13 +5,14 @@ import Time
 
 /// Receives the results of requests, on the client's loop.
 package protocol HTTPClientReceiver: AnyObject {
-    /// Called once for each request, with the number given with it.
+    /// The client calls this once for each request; `number` is the one given with the request.
     func received(_ result: Result<HTTPClientResponse, HTTPClientFailure>, for number: UInt64)
 }
 
 /// Sends requests to one server with HTTP/1.1 (RFC 9112): one at a time over each of a few connections, which stay open
-/// for the next, as ``HTTPClientState`` decides. It waits for the response before it uses a connection again: pipelined
-/// requests would share the fate of those before them. Keeps itself alive while it has connections or requests: close it.
+/// for further requests, as ``HTTPClientState`` decides. It waits for the response before it uses a connection again,
+/// because pipelined requests would fail with those before them. Keeps itself alive while it has connections or
+/// requests: close it.
 package final class HTTPClient: @unchecked Sendable {
     // Unchecked: used on the loop's thread only.
 
@@ -132,7 +133,7 @@ package final class HTTPClient: @unchecked Sendable {
         func stream(_ stream: ByteStream, received bytes: RawSpan) {
             withExtendedLifetime((self, owner)) {
                 do throws(ResponseDecoder.Fault) {
-                    // The server has nothing to say without a request.
+                    // Without a request, a server must not send anything.
                     guard request != nil else { throw .malformed }
                     if let response = try decoder.append(bytes) {
                         answered(response, keepsAlive: response.keepsAlive)

@@ -28,7 +28,6 @@ package struct HTTPClientRequest: Sendable, Redacted {
 
 /// A response to a request of ``HTTPClient``, without its body.
 package struct HTTPClientResponse: Sendable {
-    /// The status code.
     package internal(set) var status = 0
     /// The header fields, with names in lower case.
     package internal(set) var fields: [(name: String, value: String)] = []
@@ -40,7 +39,7 @@ package struct HTTPClientResponse: Sendable {
 package enum HTTPClientFailure: Error, Equatable, Sendable {
     /// No connection could be opened.
     case unreachable(StreamError)
-    /// All connections were in use until the request's timeout.
+    /// No connection was free before the request's timeout: all were in use or still opening.
     case noConnection
     /// The client is closed.
     case closed
@@ -48,6 +47,6 @@ package enum HTTPClientFailure: Error, Equatable, Sendable {
     case lost(String)
     /// No response within the timeout; the server may have processed the request.
     case timedOut
-    /// The response is larger than any that is expected.
+    /// The response exceeds the size limits of ``ResponseDecoder``.
     case tooLarge
 }

@@ -17,7 +17,7 @@ struct HTTPClientState {
         case fail(request: Int, HTTPClientFailure)
         /// Close this connection.
         case close(Int)
-        /// Reset this connection and discard its output: the server does not read.
+        /// Reset this connection and discard its output: the server has not answered in time.
         case abort(Int)
     }
 
@@ -65,7 +65,7 @@ struct HTTPClientState {
         if keepsAlive { serve(&actions) } else { forget(number, .close(number), &actions) }
     }
 
-    /// A connection sends what no server should: it is closed.
+    /// The server has sent something other than the awaited response: the connection closes.
     /// - Parameter failure: the result of its request, if it has one.
     mutating func broken(_ number: Int, _ failure: HTTPClientFailure, _ actions: inout [Action]) {
         fail(number, failure, &actions)
@@ -114,7 +114,7 @@ struct HTTPClientState {
         actions.append(.fail(request: current.request, failure))
     }
 
-    /// Forgets a connection, and closes it by `action` if it is open.
+    /// Forgets a connection, and closes it with `action`; `nil` if it has ended already.
     private mutating func forget(_ number: Int, _ action: Action?, _ actions: inout [Action]) {
         guard let connection = connections.removeValue(forKey: number) else { return }
         if let action { actions.append(action) }
@@ -131,7 +131,7 @@ struct HTTPClientState {
 
     // MARK: Time
 
-    /// Ends requests whose deadline has passed, and connections that have long been idle.
+    /// Fails requests whose deadline has passed, and closes connections that have been idle for ``idleTime``.
     mutating func timePassed(_ now: MonotonicTime, _ actions: inout [Action]) {
         for one in waiting where one.deadline <= now { actions.append(.fail(request: one.request, .noConnection)) }
         waiting.removeAll { $0.deadline <= now }
@@ -147,7 +147,7 @@ struct HTTPClientState {
         }
     }
 
-    /// Ends everything; later requests fail.
+    /// Closes all connections, and fails all requests; later requests fail, too.
     mutating func close(_ actions: inout [Action]) {
         isClosed = true
         dialling = []

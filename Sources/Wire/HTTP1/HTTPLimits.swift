@@ -4,8 +4,7 @@
 package struct HTTPLimits: Sendable {
     /// Maximum size of the request target.
     package var target = 8192
-    /// Maximum size of the request head: request line, fields and empty line, plus any trailers. Above 80 KiB, the
-    /// parser's own limit applies.
+    /// Maximum size of the request head: request line, fields and empty line, plus any trailers.
     package var head = 16384
     /// Maximum number of header fields.
     package var fields = 100
@@ -13,7 +12,7 @@ package struct HTTPLimits: Sendable {
     package var body = 16384
     /// Maximum time from the first byte of a request until the request is complete.
     package var requestTimeout = Duration.seconds(20)
-    /// Maximum time between requests.
+    /// Maximum time from a response until the first byte of the next request.
     package var idleTimeout = Duration.seconds(60)
     /// Maximum time that output may remain unsent.
     package var readTimeout = Duration.seconds(60)

@@ -16,7 +16,6 @@ package struct HTTPResponse: Sendable {
     /// The body; not sent in response to HEAD, or with status 204 or 304.
     package var body: [UInt8]
 
-    /// A response from its parts.
     package init(status: Int, headers: [(String, String)] = [], body: [UInt8] = []) {
         self.status = status
         self.headers = headers.map { (name: $0.0, value: $0.1) }
@@ -57,7 +56,7 @@ package struct HTTPResponse: Sendable {
         if hasBody, !isHead { output.append(copying: body) }
     }
 
-    /// The words of each status that has some, such as `Not Found`: made once.
+    /// The reason phrase of each status that llhttp knows, such as `Not Found`; made once.
     private static let reasons: [Int: [UInt8]] = {
         var reasons: [Int: [UInt8]] = [:]
         for status in 100..<600 {

@@ -19,7 +19,6 @@ package struct HTTPSession {
         /// Whether to close the connection after sending the output.
         package var closes = false
 
-        /// No effects.
         package init() {}
     }
 
@@ -58,7 +57,6 @@ package struct HTTPSession {
     private var waiting: [UInt8] = []
     private var waitingStart = 0
 
-    /// The session of a new connection.
     package init(limits: HTTPLimits, now: MonotonicTime) {
         self.limits = limits
         decoder = RequestDecoder(limits: limits)

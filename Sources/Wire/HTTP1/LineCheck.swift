@@ -16,7 +16,8 @@ struct LineCheck {
     /// Whether a CR has arrived and its LF has not.
     var isEnding: Bool { state == .lineEnding || state == .emptyLineEnding }
 
-    /// The number of bytes at the start of `bytes` that are within a line, so that ``check(_:)`` would only continue.
+    /// The number of bytes at the start of `bytes` that are within a line: for each of them, ``check(_:)`` would return
+    /// `continues` and change nothing.
     func plainBytes(in bytes: UnsafeRawBufferPointer) -> Int {
         guard state == .line else { return 0 }
         let end = bytes.offset(of: UInt8(ascii: "\r")) ?? bytes.count

@@ -4,8 +4,8 @@ import CLLHTTP
 
 /// One call of llhttp, and the state that its callbacks use during the call.
 ///
-/// llhttp stores no pointer to the bytes beyond the call, and its `data` pointer to this value is set for the call only. It
-/// can therefore be copied and kept between calls like any other value.
+/// The parser stores no pointer to the bytes beyond the call, and its `data` pointer to this value is set for the call
+/// only. Between calls the parser can be copied and kept like any other value.
 struct ParserCall {
     var parts: RequestParts
     /// The check of a chunked body's framing; `nil` for other bodies.
@@ -40,7 +40,7 @@ struct ParserCall {
             defer { parser.data = nil }
             return llhttp_execute(&parser, start.assumingMemoryBound(to: CChar.self), bytes.count)
         }
-        // Where it stopped, if it has not consumed everything.
+        // Where the parser stopped, if it has not consumed everything.
         let end = result == HPE_OK ? nil : llhttp_get_error_pos(&parser).map { UnsafeRawPointer($0) - start }
         let taken = end.map { min(max(0, $0), bytes.count) } ?? bytes.count
         check(upTo: octets + taken)
@@ -69,7 +69,7 @@ struct ParserCall {
         return chunkFault == nil && parts.data(bytes)
     }
 
-    // Made once, and only read.
+    // `unsafe`, because it is a pointer; the value is made once, and llhttp only reads it.
     nonisolated(unsafe) private static let settings: UnsafePointer<llhttp_settings_t> = {
         let settings = UnsafeMutablePointer<llhttp_settings_t>.allocate(capacity: 1)
         llhttp_settings_init(settings)

@@ -84,8 +84,8 @@ struct RequestDecoder {
     private mutating func consumeHead(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
         var (fed, index) = (0, 0)
         while index < bytes.count {
-            // Bytes within a line need no decision of their own, once the preface is ruled out. The last byte, and the
-            // one that reaches the limit, do.
+            // Once the HTTP/2 preface is ruled out, bytes within a line are skipped together, except for the last one
+            // and the one that reaches the limit.
             let limit = min(bytes.count - 1, index + limits.head - 1 - headCount)
             if headCount >= 3, index < limit {
                 let plain = lines.plainBytes(in: UnsafeRawBufferPointer(rebasing: bytes[index..<limit]))
@@ -104,7 +104,7 @@ struct RequestDecoder {
             if let fault { throw fault }
             if step == .endOfLine, phase == .requestLine {
                 guard parser.http_major == 1 else { throw .version }
-                // llhttp takes RTSP's and Icecast's requests, too.
+                // llhttp also accepts requests of RTSP and Icecast.
                 guard lineTail >> 24 == Self.protocolName else { throw .malformed }
                 phase = .fields
             } else if step == .emptyLine {
@@ -145,7 +145,7 @@ struct RequestDecoder {
     /// Passes bytes to the parser.
     /// - Returns: the number of bytes it consumed.
     private mutating func feed(_ bytes: UnsafeRawBufferPointer) throws(HTTPRequestError) -> Int {
-        // Moved, not copied: the arrays grow in place.
+        // The parts are moved, not copied, so that their arrays grow in place.
         var call = ParserCall(parts: parts, chunks: chunks)
         parts = RequestParts(limits: limits)
         let taken = call.execute(&parser, bytes)

@@ -58,7 +58,7 @@ struct RequestParts {
     }
 
     mutating func fieldEnded() -> Bool {
-        // llhttp accepts an empty name, which RFC 9112 §5.1 forbids.
+        // llhttp accepts an empty name, which RFC 9110 §5.1 forbids.
         guard !name.isEmpty else { return fail(.malformed) }
         if !hasHead { addField() }
         name.removeAll(keepingCapacity: true)
@@ -121,7 +121,7 @@ struct RequestParts {
     // MARK: Checks that the parser does not make
 
     private mutating func checkTarget() throws(HTTPRequestError) {
-        // Without an early end, so that it checks many bytes at a time.
+        // The loop does not end early, so that the compiler can vectorise it.
         var others: UInt8 = 0
         for byte in target { others |= byte &- 0x21 < 0x5E && byte != UInt8(ascii: "#") ? 0 : 1 }
         guard !target.isEmpty, others == 0 else { throw .malformed }

@@ -15,7 +15,8 @@ final class ResponseDecoder {
 
     /// The largest head and the largest body, in bytes.
     static let (maximumHead, maximumBody) = (16_384, 65_536)
-    /// The most bytes until the end of a final response: interim responses may precede it, and chunks have frames.
+    /// The most bytes until the end of a final response, which interim responses may precede and whose body may be
+    /// chunked.
     static let maximumExchange = 2 * (maximumHead + maximumBody)
 
     /// Allocated, because the callbacks read it while llhttp writes to it.
@@ -36,7 +37,7 @@ final class ResponseDecoder {
 
     /// Decodes bytes.
     /// - Returns: the final response, if they complete one; `nil` if not.
-    /// - Throws: ``Fault``, also if they go on after a final response.
+    /// - Throws: ``Fault``, also if the bytes complete a second final response.
     func append(_ bytes: RawSpan) throws(Fault) -> HTTPClientResponse? {
         exchangeBytes += bytes.byteCount
         guard exchangeBytes <= Self.maximumExchange else { throw .tooLarge }
@@ -76,7 +77,7 @@ final class ResponseDecoder {
     }
 
     private func fieldEnded() -> Bool {
-        // llhttp accepts an empty name, which RFC 9112 §5.1 forbids.
+        // llhttp accepts an empty name, which RFC 9110 §5.1 forbids.
         guard !name.isEmpty else { return false }
         response.fields.append(
             (String(decoding: name, as: UTF8.self).lowercased(), String(decoding: value, as: UTF8.self)))
@@ -115,7 +116,7 @@ final class ResponseDecoder {
             count: start == nil ? 0 : count)
     }
 
-    // Made once, and only read.
+    // `unsafe`, because it is a pointer; the value is made once, and llhttp only reads it.
     nonisolated(unsafe) private static let settings: UnsafePointer<llhttp_settings_t> = {
         let settings = UnsafeMutablePointer<llhttp_settings_t>.allocate(capacity: 1)
         llhttp_settings_init(settings)

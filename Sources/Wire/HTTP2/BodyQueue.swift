@@ -8,7 +8,8 @@ import Time
 struct BodyQueue {
     /// How long the oldest body waits before it is sent in parts: some servers may enlarge the window only when it is used up.
     static let patience = Duration.milliseconds(500)
-    /// Longer bodies do not fit into a frame, and are cut anyway.
+    /// The length of the largest body that waits, in bytes. nghttp2 splits longer ones anyway, because they do not fit
+    /// into one frame (RFC 9113 §4.2).
     static let maximumLength = 16_384
 
     private struct Entry {
@@ -21,7 +22,7 @@ struct BodyQueue {
     private var waiting: [Entry] = []
     /// The sizes of the bodies that may start and have not started yet.
     private var allowed: [Int32: Int] = [:]
-    /// The sum of ``allowed``: room that is taken.
+    /// The sum of ``allowed``: room in the window that other bodies must leave free.
     private var reserved = 0
 
     /// Whether no body waits or is about to start.
@@ -55,7 +56,7 @@ struct BodyQueue {
         return streams
     }
 
-    /// Forgets a stream that has ended before it has started.
+    /// Forgets the body of a stream that has closed, if it has not started.
     mutating func remove(_ stream: Int32) {
         if let size = allowed.removeValue(forKey: stream) {
             reserved -= size

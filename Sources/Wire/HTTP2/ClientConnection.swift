@@ -7,7 +7,7 @@ import Time
 
 /// Receives the results of requests, on the loop of their connection.
 package protocol ResponseReceiver: AnyObject {
-    /// Called when a connection takes a request: from now on the server may have seen it, answered or not.
+    /// Called when a connection takes a request: from then on the server may have seen it, even if no response comes.
     /// - Parameter number: the number given with the request.
     func taken(_ number: UInt64)
     /// Called once for each request.
@@ -23,10 +23,10 @@ extension ResponseReceiver {
 
 /// The client side of one HTTP/2 connection: many requests at a time.
 ///
-/// The frames of one turn of the loop go out in one write. A ``ConnectionWatch`` detects a connection that looks open
-/// but is dead.
+/// The frames of one turn of the loop go out together at its end. A ``ConnectionWatch`` detects a connection that looks
+/// open but is dead.
 final class ClientConnection: SessionHandler {
-    /// What the upstream learns of a connection, on the connection's loop.
+    /// What the pool learns of a connection, on the connection's loop.
     enum Event {
         /// The server allows this many concurrent streams (RFC 9113 §6.5.2).
         case allows(streams: Int)
@@ -88,7 +88,7 @@ final class ClientConnection: SessionHandler {
         }
     }
 
-    /// The upstream's number of the connection.
+    /// The pool's number of the connection.
     let number: Int
     private unowned let owner: ConnectionPool
     private let loop: EventLoop
@@ -101,7 +101,6 @@ final class ClientConnection: SessionHandler {
     private var bodies = BodyQueue()
     private var hasSent = false
     private var endReason: String?
-    /// Requests in flight.
     private(set) var inFlight = 0
     /// Whether the connection accepts no new requests.
     private var isGoingAway = false
@@ -134,8 +133,8 @@ final class ClientConnection: SessionHandler {
         for slot in slots { slot.fields.deallocate() }
     }
 
-    /// Sends a request. Within `timeout`, the owner's `completed` passes on the complete response, or a failure that
-    /// says whether the request may have been processed.
+    /// Sends a request. By `deadline`, the pool's `completed` passes on the complete response, or a failure that says
+    /// whether the request may have been processed.
     ///
     /// A response that arrives before the request body has been sent is final (RFC 9113 §8.1).
     func send(
@@ -229,7 +228,7 @@ final class ClientConnection: SessionHandler {
         case .nothing: break
         case .ping: session.ping()
         case .stalled: owner.handle(.goingAway, of: self)
-        // The requests are sent again on another connection.
+        // The requests fail with `connectionLost`; their senders may send them again.
         case .dead: return session.abort("the server stopped responding")
         }
         armSweep()
@@ -287,7 +286,7 @@ final class ClientConnection: SessionHandler {
         budget.responseCompleted(bytes: slots[slot].response.body.count)
         // The response ended before the request body: cancel the rest.
         if slots[slot].bodySent < slots[slot].body.count { reset(slot) }
-        // Taken from the slot rather than copied; the next response in the slot reuses its memory.
+        // The response is swapped out of the slot and back, not copied: the next one reuses its memory.
         var response = Response(status: 0)
         swap(&response, &slots[slot].response)
         finish(slot, .success(response))
@@ -331,7 +330,7 @@ final class ClientConnection: SessionHandler {
 
     override func session(fill buffer: UnsafeMutableBufferPointer<UInt8>, slot: Int) -> (count: Int, isLast: Bool)? {
         let start = slots[slot].bodySent
-        // In the usual case, the whole body fits, and none waits.
+        // Usually the whole body fits, and no other body waits.
         if start == 0, buffer.count < slots[slot].body.count || !bodies.isEmpty {
             guard
                 bodies.mayStart(
@@ -358,7 +357,7 @@ final class ClientConnection: SessionHandler {
         }
         inFlight = 0
         let owner = owner
-        // The owner lets go of the connection.
+        // The owner releases the connection.
         withExtendedLifetime(self) {
             owner.handle(.ended(reason: reason), of: self)
             for (receiver, number, failure) in failed {

@@ -7,7 +7,8 @@ import Time
 /// and each second adds some. A server whose frames bring no responses for long (empty DATA, padding, 1xx, SETTINGS,
 /// PING, …: RFC 9113 §10.5) runs out of credits, and its connection is closed.
 struct FrameBudget {
-    /// Initial and maximum credits: this many streams may each have a partial response at a time.
+    /// Initial and maximum credits: enough for one frame on each of this many streams before any of their responses is
+    /// complete.
     static let maximumCredits = 4096
     /// Credits for a complete response: the number of frames that it may have, on average.
     static let creditsPerResponse = 16

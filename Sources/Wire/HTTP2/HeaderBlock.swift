@@ -18,9 +18,7 @@ package struct HeaderBlock: Sendable, Redacted {
 
     /// One field, as ranges of ``bytes``.
     package struct Field: Sendable {
-        /// The name.
         package let name: Range<Int>
-        /// The value.
         package let value: Range<Int>
         let indexing: Indexing
     }
@@ -30,7 +28,6 @@ package struct HeaderBlock: Sendable, Redacted {
     /// The fields, in the order they were added.
     package private(set) var fields: [Field] = []
 
-    /// An empty block.
     package init() {}
 
     /// An empty block with capacity for this many fields, and bytes of names and values.

@@ -16,7 +16,7 @@ struct PoolState {
         /// Whether a new connection carries only one request until that is answered (Apple, "Establishing a token-based
         /// connection to APNs").
         var startsWithOneRequest = false
-        /// The delay after a failed dial.
+        /// The delay of the next dial after a dial has failed, or a connection has ended unproven.
         var backoff = Backoff(base: .milliseconds(250), cap: .seconds(30))
     }
 

@@ -6,7 +6,6 @@ import Cryptography
 package struct Request: Sendable, Redacted {
     /// The header fields, pseudo-header fields first (RFC 9113 §8.3).
     package var headers: HeaderBlock
-    /// The body.
     package var body: [UInt8]
 
     package init(headers: HeaderBlock, body: [UInt8]) {
@@ -21,7 +20,6 @@ package struct Response: Sendable, Redacted {
     package var status: Int
     /// The header fields without pseudo-header fields.
     package var headers: HeaderBlock
-    /// The body.
     package var body: [UInt8]
 
     package init(status: Int, headers: HeaderBlock = HeaderBlock(), body: [UInt8] = []) {

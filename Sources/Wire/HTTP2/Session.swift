@@ -48,10 +48,10 @@ open class SessionHandler {
     open func sessionShouldAccept(bytes: Int) -> Bool { true }
 }
 
-/// The nghttp2 state of one connection, on a stream. Received bytes go in as they arrive; output is gathered and
-/// written once per turn of the loop.
+/// The nghttp2 state of one connection, on a stream. Received bytes go in as they arrive; output is gathered until the
+/// end of each turn of the loop, and then written.
 package final class Session: ByteStreamHandler, TurnEndHandler {
-    /// The target size of a write, chosen to fill a TLS record.
+    /// The target size of a write in bytes, chosen to fill a TLS record.
     private static let writeSize = 16_336
     private static let flood = "too many frames without a response (flood protection)"
     private static let connectionWindow: Int32 = 1 << 24
@@ -61,14 +61,14 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package private(set) var handle: OpaquePointer?
     /// The memory of nghttp2's small objects, which lives as long as its state.
     private let memory: OpaquePointer
-    /// Unmanaged, because another reference costs a retain for each frame and each header field. Its owner closes the
-    /// stream when it goes; after that, nothing here uses it.
+    /// Unmanaged, because a strong reference costs a retain for each frame and each header field. The handler closes
+    /// the stream when it is released; after that, the session does not use it.
     private let handler: Unmanaged<SessionHandler>
     private var gathered: [UInt8] = []
     private var flushScheduled = false
     /// Whether the peer has sent too many frames.
     private var isFlooded = false
-    /// Whether nghttp2 reads, and calls back.
+    /// Whether nghttp2 is reading received bytes, and may call back.
     private var isReading = false
     private var isTerminating = false
     private var isClosing = false
@@ -80,7 +80,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     package init(_ stream: ByteStream, isServer: Bool, settings: [nghttp2_settings_entry], handler: SessionHandler) {
         self.stream = stream
         self.handler = .passUnretained(handler)
-        // A process that gets no hundred bytes ends at its next array, too.
+        // Without memory for so small an object, Swift's next array would end the process, too.
         guard let memory = tocsin_session_memory_new() else { fatalError("the system has no memory") }
         self.memory = memory
         gathered.reserveCapacity(Self.writeSize)
@@ -222,7 +222,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         tell { $0.sessionEnded(reason) }
     }
 
-    /// Ends the connection to a peer that does not respond: what it has not received, it never receives.
+    /// Ends the connection to a peer that does not respond, and discards what is still to be sent.
     func abort(_ reason: String) {
         guard stream.isOpen else { return }
         stream.abort()
@@ -261,7 +261,8 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
     @inline(__always)
     private func tell<Result>(_ body: (SessionHandler) -> Result) -> Result { handler._withUnsafeGuaranteedRef(body) }
 
-    /// Calls `body` with the session of a callback. Not retained: whoever feeds nghttp2 holds the session meanwhile.
+    /// Calls `body` with the session of a callback, which it does not retain: the caller of nghttp2 holds the session
+    /// meanwhile.
     private static func with<Result>(_ user: UnsafeMutableRawPointer?, _ body: (Session) -> Result) -> Result {
         Unmanaged<Session>.fromOpaque(user!)._withUnsafeGuaranteedRef(body)
     }
@@ -307,7 +308,7 @@ package final class Session: ByteStreamHandler, TurnEndHandler {
         }
     }
 
-    /// A source of body bytes, which calls ``SessionEvents/session(fill:slot:)``.
+    /// A source of body bytes, which calls ``SessionHandler/session(fill:slot:)``.
     package static func bodySource(_ slot: Int) -> nghttp2_data_provider {
         nghttp2_data_provider(
             source: nghttp2_data_source(ptr: pointer(slot)),

@@ -15,7 +15,6 @@ package struct MetricFamily: Sendable, Equatable {
 
     /// The name as Prometheus sees it: in base units, with `_total` after a counter and `_seconds` after a duration.
     package let name: String
-    /// The kind of the metric.
     package let kind: Kind
     /// One sentence of help for people.
     package let help: String
@@ -23,9 +22,11 @@ package struct MetricFamily: Sendable, Equatable {
     package let labels: [String]
     /// The largest number of series; further ones are dropped.
     package let maximumSeries: Int
-    /// The name of an earlier release, under which the metric is written once more; `nil` if it had the same.
+    /// The metric's name in an earlier release, under which it is written a second time; `nil` if the name has not
+    /// changed.
     package let formerName: String?
-    /// The names that labels had in an earlier release, by their present names: each is written with the same value.
+    /// The names of labels in an earlier release, by their present names. Each is written a second time under the
+    /// earlier name, with the same value.
     package let formerLabels: [String: String]
 
     /// The largest length of a label's value, in bytes of UTF-8.

@@ -47,7 +47,7 @@ package enum ProcessCollector {
     /// The machine's memory in bytes.
     package static var memoryLimit: Int { sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE)) }
 
-    /// The free bytes and the size of the disk of a file; `nil` if they are unknown.
+    /// The free space and the size of the file system that holds `path`, in bytes; `nil` if they are unknown.
     package static func space(at path: String) -> (free: Int, size: Int)? {
         var status = statvfs()
         guard statvfs(path, &status) == 0, status.f_blocks > 0 else { return nil }
@@ -65,7 +65,7 @@ package enum ProcessCollector {
         return entries - 3
     }
 
-    /// The limit of open descriptors; `nil` if there is none.
+    /// The limit of open descriptors; `nil` if there is none, or it is unknown.
     package static var fileLimit: Int? {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }

@@ -100,7 +100,8 @@ package final class PrometheusRegistry {
         }
     }
 
-    /// Returns the series with these values of its labels, creating it if necessary; counts a drop and returns `nil` if there is none.
+    /// Returns the series with these values of its labels, and creates it if necessary. Counts a drop and returns `nil`
+    /// if the registry does not hold such a series.
     /// - Parameter make: creates the series, or returns `nil` if the family has another kind.
     private func series<Wanted: Series>(
         _ family: MetricFamily, _ values: [String], make: (MetricFamily.Kind) -> Wanted?

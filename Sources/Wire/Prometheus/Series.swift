@@ -14,7 +14,6 @@ enum SeriesValue {
 
 /// A series whose value only increases.
 package final class Counter: Series {
-    /// The value.
     package private(set) var count = 0
 
     override var reading: SeriesValue? { .number(Double(count)) }
@@ -29,16 +28,14 @@ package final class Gauge: Series {
 
     override var reading: SeriesValue? { .number(value) }
 
-    /// Sets the value.
     package func set(_ value: Double) { self.value = value }
 
-    /// Sets the value.
     package func set(_ value: some BinaryInteger) { self.value = Double(value) }
 }
 
 /// A series that holds a distribution of durations, in seconds.
 package final class Histogram: Series {
-    /// The distribution of all durations so far.
+    /// The distribution of all recorded durations.
     package private(set) var snapshot: HistogramSnapshot
     private let invalid: Counter
 
@@ -53,7 +50,7 @@ package final class Histogram: Series {
     /// Records a duration. A negative one would decrease the sum and is dropped.
     package func record(_ duration: Duration) {
         guard duration >= .zero else { return invalid.increment() }
-        // Both halves by themselves: a division of 128-bit numbers would take ten times as long.
+        // Converts both halves separately: to divide 128-bit numbers would take ten times as long.
         let attoseconds = duration.attoseconds
         let (high, low) = (Int64(truncatingIfNeeded: attoseconds >> 64), UInt64(truncatingIfNeeded: attoseconds))
         let seconds = (Double(high) * 0x1p64 + Double(low)) / 1e18

@@ -5,7 +5,7 @@ import Cryptography
 /// A command for a Redis server (Redis, "Redis serialization protocol specification": an array of bulk strings). Prints as
 /// `<redacted>`, because arguments may be secret.
 package struct RedisCommand: Sendable, Redacted {
-    /// The room that is taken for a call at once, in bytes.
+    /// The capacity that a function call reserves at its creation, in bytes.
     private static let typicalLength = 1024
 
     private var arguments = RedisArguments()
@@ -16,7 +16,7 @@ package struct RedisCommand: Sendable, Redacted {
     }
 
     /// A call of a function (FCALL).
-    /// - Parameter encodedKeys: keys before `keys`.
+    /// - Parameter encodedKeys: keys that are encoded already; they stand before `keys`.
     package init(function: String, _ encodedKeys: RedisArguments = RedisArguments(), keys: [[UInt8]]) {
         arguments.reserve(Self.typicalLength)
         append("FCALL")
@@ -26,13 +26,10 @@ package struct RedisCommand: Sendable, Redacted {
         for key in keys { append(key) }
     }
 
-    /// Adds an argument.
     package mutating func append(_ argument: [UInt8]) { arguments.append(argument) }
 
-    /// Adds an argument.
     package mutating func append(_ argument: String) { arguments.append(argument) }
 
-    /// Adds an argument.
     package mutating func append(_ argument: UnsafeRawBufferPointer) { arguments.append(argument) }
 
     /// Adds a number, in decimal digits.
@@ -41,7 +38,6 @@ package struct RedisCommand: Sendable, Redacted {
     /// Adds a number, in decimal digits.
     package mutating func append(_ argument: UInt64) { arguments.append(argument) }
 
-    /// Adds arguments.
     package mutating func append(_ others: RedisArguments) { arguments.append(others) }
 
     /// Appends the encoded command.
@@ -53,28 +49,24 @@ package struct RedisCommand: Sendable, Redacted {
     }
 }
 
-/// Arguments of a command, encoded: many commands can have the same. Prints as `<redacted>`.
+/// Encoded arguments, which many commands can share. Prints as `<redacted>`.
 package struct RedisArguments: Sendable, Redacted {
     fileprivate var bytes: [UInt8] = []
     /// The number of arguments.
     package private(set) var count = 0
 
-    /// No arguments.
     package init() {}
 
-    /// These arguments.
     package init(_ arguments: [[UInt8]]) {
         for argument in arguments { append(argument) }
     }
 
     fileprivate mutating func reserve(_ count: Int) { bytes.reserveCapacity(count) }
 
-    /// Adds an argument.
     package mutating func append(_ argument: [UInt8]) {
         argument.withUnsafeBytes { append($0) }
     }
 
-    /// Adds an argument.
     package mutating func append(_ argument: String) {
         var argument = argument
         argument.withUTF8 { append(UnsafeRawBufferPointer($0)) }
@@ -99,13 +91,11 @@ package struct RedisArguments: Sendable, Redacted {
         end()
     }
 
-    /// Adds arguments.
     package mutating func append(_ others: RedisArguments) {
         bytes.append(copying: others.bytes)
         count += others.count
     }
 
-    /// Adds an argument.
     package mutating func append(_ argument: UnsafeRawBufferPointer) {
         begin(UInt64(clamping: argument.count))
         bytes.append(copying: argument)

@@ -67,7 +67,8 @@ package final class RedisConnection: ByteStreamHandler, TurnEndHandler {
     }
 
     /// Sends a command and waits for its reply.
-    /// - Parameter time: how long the caller waits; the connection stays open if the reply comes later.
+    /// - Parameter time: how long the caller waits. If it is shorter than ``replyTimeout``, the connection stays open
+    ///   when it has passed.
     /// - Throws: ``RedisError``.
     package func call(
         _ command: RedisCommand, within time: Duration = replyTimeout, isolation: isolated (any Actor)? = #isolation

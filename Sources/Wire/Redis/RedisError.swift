@@ -6,7 +6,7 @@ package enum RedisError: Error, Equatable, CustomStringConvertible {
     case disconnected(String)
     /// The server did not reply in time. It may have run the command.
     case timedOut
-    /// The server's bytes are not a reply.
+    /// The server's bytes are not a valid reply, or exceed the limits of ``ReplyReader``.
     case malformed(String)
     /// Too many commands wait for their replies; this one was not sent.
     case tooManyWaiting

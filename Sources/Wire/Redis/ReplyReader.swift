@@ -13,8 +13,8 @@ package final class ReplyReader {
     static let maximumParts = 1 << 18
 
     /// hiredis calls these for each part of a reply, parents before their elements. The objects that they return are
-    /// numbers of ``parts``, from 1 on, in the form of pointers. Unsafe, because hiredis takes a pointer to a variable, which
-    /// nothing changes.
+    /// numbers of ``parts``, from 1 on, in the form of pointers. `unsafe`, because hiredis takes a pointer to the
+    /// variable; nothing changes it.
     nonisolated(unsafe) private static var functions = redisReplyObjectFunctions(
         createString: { task, start, count in
             let bytes = UnsafeRawBufferPointer(start: start, count: count)
@@ -29,7 +29,7 @@ package final class ReplyReader {
         createNil: { task in add(.null, task) },
         freeObject: { _ in })
 
-    /// A part of a reply, before its elements are in it.
+    /// A part of a reply, with the numbers of its elements if it is an array.
     private struct Part {
         let value: RedisReply
         var elements: [Int] = []
@@ -58,7 +58,7 @@ package final class ReplyReader {
     }
 
     /// Adds bytes from the server.
-    /// - Throws: ``RedisError/malformed(_:)`` if a reply is too large.
+    /// - Throws: ``RedisError/malformed(_:)`` if more than ``maximumReply`` bytes would wait.
     package func append(_ bytes: RawSpan) throws(RedisError) {
         guard reader.pointee.len - reader.pointee.pos + bytes.byteCount <= Self.maximumReply else {
             throw .malformed("more than \(Self.maximumReply) bytes")

@@ -8,7 +8,8 @@ public struct CircuitID: Hashable, Sendable, BitwiseCopyable {
 
     private init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// The hash for dictionaries. Nobody can choose these numbers: tor counts circuits, and the node its connections.
+    /// A fast hash for dictionaries. It need not resist chosen values, because no sender can choose these numbers: tor
+    /// counts circuits, and the node its connections.
     public func _rawHashValue(seed: Int) -> Int {
         let product = rawValue.multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
         return Int(truncatingIfNeeded: product.high ^ product.low ^ UInt64(truncatingIfNeeded: seed))

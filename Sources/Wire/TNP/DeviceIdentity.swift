@@ -3,21 +3,19 @@
 import Cryptography
 
 /// What stands for a phone in everything that a node keeps: the canonical form of its device token (PROTOCOL §3,
-/// "Identity"). Two ways to write one device token are the same phone, and never two phones the same. Prints as
-/// `<redacted>`.
+/// "Identity"). Two phones never have the same identity. Prints as `<redacted>`.
 package struct DeviceIdentity: Sendable, Hashable, Redacted {
-    /// Whose device tokens have this form. The raw values are parts of stored hashes.
+    /// The platform whose device tokens have this form. The raw values are parts of stored hashes.
     package enum Kind: UInt8, Sendable {
         /// Apple's, the same in both environments: hexadecimal digits in lower case.
         case apple = 0
         /// Google's: byte for byte.
         case google = 1
-        /// A push endpoint, under `web` and under `android`. ``PushEndpoint`` takes one spelling only, but for the case of
-        /// percent-encoded bytes in a query: they are in capitals (RFC 3986 §6.2.2.1).
+        /// A push endpoint, under `web` and under `android`, with percent-encoding in capitals (RFC 3986 §6.2.2.1).
+        /// ``PushEndpoint`` requires capitals in the path, but not in a query.
         case endpoint = 3
     }
 
-    /// The kind of device token.
     package let kind: Kind
     /// The canonical form.
     package let bytes: Bytes
@@ -33,9 +31,10 @@ package struct DeviceIdentity: Sendable, Hashable, Redacted {
             }
     }
 
-    /// Hexadecimal digits in lower case. Most tokens are, and are not copied.
+    /// Hexadecimal digits in lower case. Digits that are in lower case already, as usual, are not copied.
     private static func lowerCase(_ digits: Bytes) -> Bytes {
-        // A capital has bit 0x40, but not 0x20. Without an early end, to check many characters at a time.
+        // A capital letter has bit 0x40 set and bit 0x20 clear. The loop does not end early, so that the compiler can
+        // vectorise it.
         let capitals: UInt8 = digits.withUnsafeBufferPointer { bytes in
             var seen: UInt8 = 0
             for index in bytes.indices { seen |= bytes[index] >> 1 & ~bytes[index] & 0x20 }

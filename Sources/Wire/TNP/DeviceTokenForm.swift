@@ -2,13 +2,15 @@
 
 import Cryptography
 
-/// What is wrong, or doubtful, with a device token in a text that people have pasted. What Apple and Google issue today is
-/// narrower than what the protocol allows (PROTOCOL §3), because neither promises a form: never for a node.
+/// Finds damaged device tokens in text that a person has pasted. Apple and Google issue a narrower form than the
+/// protocol allows (PROTOCOL §3), but neither promises it, so a node must not apply these rules.
 package enum DeviceTokenForm {
-    /// Characters after the colon of Google's device tokens that begin with APA91b, as issued since 2015.
+    /// The number of characters after the colon of a Google device token whose second half begins with `APA91b`, as
+    /// Google has issued them since 2015.
     static let googleLength = 140
 
-    /// Why a device token that conforms to the protocol is still none that its platform issues; `nil` if it may be one.
+    /// Why a device token that conforms to the protocol is damaged all the same: its platform issues none of this form.
+    /// `nil` if it may be whole.
     package static func doubt(_ token: String, of magic: Magic) -> String? {
         guard magic == .android else { return nil }
         let isEndpoint = token.hasPrefix("https://") || token.hasPrefix("http://")
@@ -26,7 +28,7 @@ package enum DeviceTokenForm {
             + "\(part.count); copy the whole pairing token"
     }
 
-    /// Why what is left of a damaged text may not be the whole device token; `nil` if it may be.
+    /// Why a device token that was repaired from a damaged text is not whole; `nil` if it may be.
     package static func cut(_ token: String, of magic: Magic) -> String? {
         let length = PairingToken.appleTokenLength
         guard magic.isApple, !token.isEmpty, token.utf8.count < length else { return nil }

@@ -21,7 +21,7 @@ public enum DeliveryPriority: UInt8, Sendable {
 /// A sealed notification: the type that travels through the node from sender to provider. Its fields conform to the
 /// rules of PROTOCOL §3. Prints as `<redacted>`.
 public struct Envelope: Sendable, Redacted {
-    /// What never changes, in one object, so that a copy of the envelope costs one reference.
+    /// The immutable fields, in one object, so that a copy of an envelope counts one reference.
     private final class Content: Sendable {
         /// Where the fields stand in ``bytes``.
         let fields: EnvelopeFields
@@ -37,7 +37,7 @@ public struct Envelope: Sendable, Redacted {
         func field(_ place: ByteRange) -> Bytes { bytes[place.range] }
     }
 
-    /// A push endpoint in an object of its own: few envelopes have one.
+    /// A push endpoint, in an object of its own because few envelopes have one.
     private final class ParsedEndpoint: Sendable {
         let value: PushEndpoint
 
@@ -54,8 +54,8 @@ public struct Envelope: Sendable, Redacted {
     public let priority: DeliveryPriority
     /// Whether the notification plays a sound.
     public let sound: Bool
-    /// Whether the sender wants the app to be woken (Apple's `content-available`); `nil` if unspecified. TNP has no field
-    /// for this flag; Bisq's HTTP requests do.
+    /// Whether the sender wants the app to be woken (Apple's `content-available`); `nil` if unspecified. TNP has no
+    /// field for this flag; Bisq's HTTP requests have one.
     public var contentAvailable: Bool?
     /// Whether the sender wants the app's extension to open the notification before it is shown (Apple's
     /// `mutable-content`); `nil` if unspecified. TNP has no field for this flag.
@@ -65,7 +65,7 @@ public struct Envelope: Sendable, Redacted {
     /// How many nodes have passed the envelope on (PROTOCOL §9).
     public package(set) var hops: UInt8
 
-    /// The longest time that Apple and Google keep a notification, in seconds: 28 days.
+    /// The longest ``ttl``, in seconds: the 28 days for which Google keeps a message (PROTOCOL §3).
     public static let maximumTTL: UInt32 = 2_419_200
     /// The longest ciphertext for Apple and Google, in bytes (PROTOCOL §3).
     package static let maximumCiphertext = 3072
@@ -79,20 +79,20 @@ public struct Envelope: Sendable, Redacted {
     /// The device token as in the pairing token: hexadecimal for Apple, Google's own text for Google, the URL of the push
     /// endpoint for Web Push. Empty if the sender knows only the ``handle``.
     public var deviceToken: Bytes { content.field(content.fields.deviceToken) }
-    /// The handle by which the sender addressed the phone (PROTOCOL §11); `nil` if it did by device token.
+    /// The handle by which the sender addressed the phone (PROTOCOL §11); `nil` if the sender used the device token.
     public var handle: Handle? { content.fields.handle.flatMap { Handle(content.field($0)) } }
     /// The initialisation vector: 16 printable ASCII characters for `pipe`, 12 bytes for `sealed`; empty for Web Push.
     public var iv: Bytes { content.field(content.fields.iv) }
     /// The encrypted notification; for `sealed` with the 16-byte tag at its end, for Web Push the whole `aes128gcm` message
     /// (RFC 8291 §4).
     public var ciphertext: Bytes { content.field(content.fields.ciphertext) }
-    /// What no other ciphertext for the same device token may have: the ``iv``. Web Push has none, so that there each
-    /// ciphertext stands for itself.
+    /// The part that two ciphertexts for one device token must not share: the ``iv``, or for Web Push, which has no iv,
+    /// the ciphertext itself.
     package var uniquePart: Bytes { magic == .web ? ciphertext : iv }
-    /// The platform of the push endpoint that the device token is: always with `web`, and with `android` in a pairing token
-    /// that somebody made by hand for a phone without Google's services (PROTOCOL §15). `nil` for other device tokens.
+    /// ``Magic/web`` if the device token is a push endpoint: always with `web`, and with `android` if it begins with
+    /// `https://` (PROTOCOL §15). `nil` for other device tokens.
     package var endpointPlatform: Magic? { magic.isForPushEndpoint(deviceToken) ? .web : nil }
-    /// The push endpoint that the device token is; `nil` if it is none.
+    /// The device token as a push endpoint; `nil` if it is not a valid one.
     package var pushEndpoint: PushEndpoint? { content.endpoint?.value }
     /// 1–64 bytes of UTF-8: the notification replaces an earlier one with the same collapse id.
     public var collapseID: Bytes? { content.fields.collapseID.map { content.field($0) } }
@@ -205,7 +205,7 @@ public struct Envelope: Sendable, Redacted {
 
     private static func digest(of fields: EnvelopeFields, in bytes: [UInt8], _ magic: Magic) -> Digest256 {
         let label: StaticString = "tnp1-envelope"
-        // A handle takes the place of the device token, and leaves the magic empty (PROTOCOL §11).
+        // A handle takes the place of the device token, and the magic is empty (PROTOCOL §3).
         let address = fields.handle ?? fields.deviceToken
         let parts = fields.app.count + 8 + address.count + fields.iv.count + fields.ciphertext.count
         return bytes.withUnsafeBytes { bytes in
@@ -270,7 +270,7 @@ extension OutputRawSpan {
     }
 }
 
-/// The permanent rejection of a submission, with its reason (PROTOCOL §4).
+/// The permanent rejection of a submission or of a request about a handle (PROTOCOL §4).
 public struct Rejection: Error, Equatable, Sendable, CustomStringConvertible {
     /// The reason that RESULT carries.
     public let reason: Reason

@@ -5,7 +5,7 @@ struct FieldReader {
     private var reader: ByteReader
     private var last: Int = -1
 
-    /// The lowest tag that may be unknown: in every message, a reader skips unknown tags from this value up.
+    /// In every message, a receiver skips unknown tags from this value up (PROTOCOL §1).
     static let firstSkippable: UInt8 = 0x80
 
     init(_ reader: ByteReader) { self.reader = reader }

@@ -8,7 +8,7 @@ enum FieldRules {
     /// length, at most 100 bytes.
     static let appleTokenLengths = 2...200
 
-    /// What a notification is encrypted as: the app's format, but for Web Push always its own (PROTOCOL §15).
+    /// How a notification is encrypted: in the app's format, or for Web Push always in `aes128gcm` (PROTOCOL §15).
     enum Content {
         case pipe, sealed, webPush
 
@@ -38,7 +38,7 @@ enum FieldRules {
 
     private static let (pipeIVLength, sealedIVLength) = (16, 12)
 
-    /// The length of the iv tells the format.
+    /// The error text for an iv that has the length of the other format's.
     private static func otherFormat(_ sent: StaticString, _ taken: StaticString) -> String {
         "the notification has the format \(sent), but the app takes \(taken): is it a pairing of another app?"
     }
@@ -67,8 +67,8 @@ enum FieldRules {
     }
 
     static func check(collapseID: Bytes) throws(Rejection) {
-        // The collapse id becomes the value of an HTTP header field, which must contain no control characters and neither
-        // begin nor end with a space (RFC 9113 §8.2.1).
+        // The collapse id becomes the value of an HTTP header field, which must contain no control characters (RFC 9110
+        // §5.5) and neither begin nor end with a space (RFC 9113 §8.2.1).
         guard (1...64).contains(collapseID.count), String(validating: collapseID, as: UTF8.self) != nil,
             collapseID.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }), collapseID.first != 0x20, collapseID.last != 0x20
         else {

@@ -77,7 +77,8 @@ public struct FrameDecoder: Sendable {
     public var maximumLength: Int
     private var buffer: [UInt8] = []
     private var head = 0
-    /// An empty buffer that is larger than this is freed, so that idle connections use little memory.
+    /// The decoder frees an empty buffer with a larger capacity than this, in bytes, so that idle connections use
+    /// little memory.
     private static let keptCapacity = 32 * 1024
 
     /// Creates a decoder for the beginning of a stream.
@@ -116,7 +117,7 @@ public struct FrameDecoder: Sendable {
         guard buffer.count - head >= 4 + length else { return nil }
         let start = head + Frame.headerLength
         let end = head + 4 + length
-        // A copy, because slices of the payload may outlive the buffer.
+        // A copy: slices of the buffer would keep all of it, and make the next `append` copy it.
         let frame = Frame(type: buffer[head + 4], payload: Array(buffer[start..<end])[...])
         head = end
         if head == buffer.count { compact() }

@@ -2,8 +2,8 @@
 
 import Cryptography
 
-/// What stands for a phone at one node, in the place of its device token (PROTOCOL §11). Who has it can ring the phone.
-/// Prints as `<redacted>`.
+/// What stands for a phone at one node, in the place of its device token (PROTOCOL §11). Everyone who has it can ring
+/// the phone, unless it has sender keys. Prints as `<redacted>`.
 public struct Handle: Hashable, Sendable, Redacted {
     private let digest: Digest256
 
@@ -12,7 +12,7 @@ public struct Handle: Hashable, Sendable, Redacted {
     /// The text before a handle in a pairing token, in the place of the device token.
     public static let prefix = "handle:"
 
-    /// Creates a handle of these bytes; `nil` unless there are ``length``.
+    /// Creates a handle of these bytes; `nil` unless there are ``length`` of them.
     public init?(_ bytes: some Collection<UInt8>) {
         guard let digest = Digest256(bytes) else { return nil }
         self.digest = digest

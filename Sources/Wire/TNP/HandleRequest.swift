@@ -4,7 +4,7 @@ import Cryptography
 
 /// REGISTER, ROTATE or FORGET: what the owner of a handle asks of the node (PROTOCOL §11).
 public struct HandleRequest: Sendable, Redacted {
-    /// What the node shall do.
+    /// What the owner asks the node to do.
     public enum Action: Sendable, Equatable {
         /// Make a handle for a phone.
         case register(app: [UInt8], owner: [UInt8], Registration)
@@ -14,14 +14,14 @@ public struct HandleRequest: Sendable, Redacted {
         case forget(Handle)
     }
 
-    /// What stands behind a handle.
+    /// The phone that a handle stands for, and who may ring it.
     public struct Registration: Sendable, Equatable, Redacted {
         /// The push service of the phone.
         public var magic: Magic
         /// The device token of the phone.
         public var deviceToken: [UInt8]
         /// The Ed25519 public keys, 32 bytes each, that may ring the phone besides the owner's; at most
-        /// ``maximumSenderKeys``. Without any, whoever has the handle may.
+        /// ``maximumSenderKeys``. Without any, everyone who has the handle may ring the phone.
         public var senderKeys: [[UInt8]]
 
         /// The platforms that may deliver: for a push endpoint under the magic `android`, also Web Push (PROTOCOL §15).
@@ -32,6 +32,7 @@ public struct HandleRequest: Sendable, Redacted {
         /// The most sender keys of a handle.
         public static let maximumSenderKeys = 8
 
+        /// Creates a registration.
         public init(magic: Magic, deviceToken: [UInt8], senderKeys: [[UInt8]] = []) {
             self.magic = magic
             self.deviceToken = deviceToken
@@ -41,9 +42,9 @@ public struct HandleRequest: Sendable, Redacted {
 
     /// A number that the sender chooses, unique among its requests and submissions in flight.
     public var request: UInt32
-    /// What the node shall do.
+    /// What the owner asks the node to do.
     public let action: Action
-    /// Greater than that of the owner's last request for this handle, e.g. Unix time in milliseconds.
+    /// A number greater than the sequence of the owner's last request for this handle, e.g. Unix time in milliseconds.
     public let sequence: UInt64
     /// The hash of the signed fields. A proof of work is for this hash.
     public let hash: Digest256
@@ -61,7 +62,7 @@ public struct HandleRequest: Sendable, Redacted {
     /// Creates a signed request.
     /// - Parameters:
     ///   - request: as the property of the same name.
-    ///   - action: as the property of the same name. The owner of a REGISTER must be the owner of `key`.
+    ///   - action: as the property of the same name. The owner of a REGISTER must be the public key of `key`.
     ///   - sequence: as the property of the same name.
     ///   - onion: the onion through which the sender reaches the node. What is signed for one node is not valid at another.
     ///   - key: the owner's private key.
@@ -314,6 +315,7 @@ public struct HandleResult: Equatable, Sendable {
     /// The handle, if the request was accepted.
     public var handle: Handle?
 
+    /// Creates a REGISTERED.
     public init(request: UInt32, outcome: Outcome, handle: Handle? = nil) {
         self.request = request
         self.outcome = outcome

@@ -50,7 +50,7 @@ public struct Hello: Equatable, Sendable {
 
 /// The versions of the protocol that this implementation speaks.
 public enum ProtocolVersion {
-    /// The only version so far.
+    /// The only version that this implementation speaks.
     public static let current: UInt8 = 1
 
     /// Returns the version that this implementation and the sender of `hello` both speak.

@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// A push service's id of a message. A UUID in lower case, such as Apple's ids, takes no memory of its own.
+/// A push service's id of a message. A UUID in lower case, as Apple's ids are, needs no heap memory.
 package struct MessageID: Equatable, Sendable {
     /// The two halves of a UUID.
     struct UUID: Equatable {
@@ -40,7 +40,6 @@ package struct MessageID: Equatable, Sendable {
         }
     }
 
-    /// The id that is this UUID.
     init(_ uuid: UUID) { form = .uuid(uuid) }
 
     /// The id as a UUID; `nil` if it is something else.
@@ -68,7 +67,6 @@ package struct MessageID: Equatable, Sendable {
         }
     }
 
-    /// Appends the id.
     func append(to output: inout [UInt8]) {
         switch form {
         case .text(let text): output.append(contentsOf: text.utf8)
@@ -113,7 +111,7 @@ enum UUIDText {
 
     /// The eight hexadecimal digits of `value`, the first one in the lowest byte.
     private static func digits(_ value: UInt32) -> UInt64 {
-        // Spreads the nibbles, one in each byte, and adds what makes a digit or a letter of each byte together.
+        // Spreads the nibbles, one in each byte, and makes all bytes digits or letters at once.
         var nibbles = UInt64(value.byteSwapped)
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF

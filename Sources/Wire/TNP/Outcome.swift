@@ -5,7 +5,7 @@
 public struct Outcome: Equatable, Sendable {
     /// The kind of outcome, which determines what the sender does next.
     public enum Kind: UInt8, Sendable, CaseIterable {
-        /// Apple or Google has accepted the notification.
+        /// The push service has accepted the notification.
         case delivered = 0
         /// The node has stored the envelope durably; one more outcome follows.
         case queued = 1
@@ -13,7 +13,8 @@ public struct Outcome: Equatable, Sendable {
         case rejected = 2
         /// The envelope was not accepted; the sender sends it again later.
         case retry = 3
-        /// The phone no longer has this device token; the sender forgets the pairing.
+        /// The phone no longer has this device token, or the node does not know the handle. For what the sender does,
+        /// see ``Outcome/endsPairing(byHandle:)``.
         case gone = 4
 
         /// The name in logs and metrics, e.g. "delivered".
@@ -53,7 +54,7 @@ public struct Outcome: Equatable, Sendable {
         get { rare?.content.text }
         set { setRare { $0.text = newValue } }
     }
-    /// What the outcome means, as one sentence for a person: the node's, or else ours.
+    /// One sentence for a person: ``text``, or a standard sentence if there is none.
     public var sentence: String {
         switch (kind, reason) {
         case _ where text != nil: text ?? ""
@@ -77,8 +78,8 @@ public struct Outcome: Equatable, Sendable {
 
     /// ``messageID`` if it is a UUID, as Apple's ids are.
     private var uuid: MessageID.UUID?
-    /// What few outcomes have; `nil` if this one has none of it. An object, so that the usual outcome holds no references
-    /// that each of its copies would count.
+    /// The fields that few outcomes have; `nil` if this one has none of them. They are in one object, so that a copy of
+    /// the usual outcome counts no reference.
     private var rare: Rare?
 
     private final class Rare: Sendable, Equatable {
@@ -188,8 +189,8 @@ public struct SubmissionResult: Equatable, Sendable {
         return number
     }
 
-    /// The largest lengths of ``Outcome/providerID`` and ``Outcome/text`` in RESULT, in bytes, so that it fits into the
-    /// smallest `max_frame`. RESULT omits a longer id and truncates a longer text.
+    /// The largest lengths of ``Outcome/providerID`` and ``Outcome/text`` in RESULT, in bytes (PROTOCOL §4). RESULT
+    /// omits a longer id and truncates a longer text.
     public static let (maximumProviderIDLength, maximumTextLength) = (MessageID.maximumLength, 512)
 
     func encode(into output: inout [UInt8]) {

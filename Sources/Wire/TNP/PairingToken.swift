@@ -10,8 +10,8 @@ public struct PairingToken: Sendable, Redacted {
     public let magic: Magic
     /// The phone's model, for display.
     public let descriptor: String
-    /// The AES-256 key that seals notifications, 32 bytes: the UTF-8 bytes of 32 characters, or the bytes that 44
-    /// characters of Base64 encode.
+    /// The AES-256 key that seals notifications, 32 bytes: the UTF-8 bytes of the key's text, or the bytes that its 44
+    /// characters of Base64 encode. For Web Push, only the sender key comes from it.
     public let key: SecretBytes
     /// The envelope format of the apps that make keys of this form: `pipe` for 32 characters (Bisq 1, Haveno), `sealed`
     /// for Base64 (Bisq Connect).
@@ -28,14 +28,15 @@ public struct PairingToken: Sendable, Redacted {
     public static let keyLength = 32
     /// The length of a key in Base64, in characters.
     public static let base64KeyLength = 44
-    /// The length of an Apple device token in a pairing token, in characters.
+    /// The length of the device tokens that Apple issues, in hexadecimal digits. A pairing token may have one of
+    /// another length: Apple documents its tokens as variable in length.
     public static let appleTokenLength = 64
 
-    /// Whether an Apple device token may have so many hexadecimal digits: Apple documents its tokens as variable in length.
+    /// Whether an Apple device token may have this number of hexadecimal digits.
     package static func isAppleTokenLength(_ count: Int) -> Bool {
         count.isMultiple(of: 2) && FieldRules.appleTokenLengths.contains(count)
     }
-    /// The smallest length of a Google device token, in bytes of UTF-8.
+    /// The smallest length of a Google device token in a pairing token, in bytes of UTF-8.
     public static let minimumGoogleTokenLength = 32
 
     /// The keys of a receiver of Web Push (RFC 8291 §3).
@@ -57,7 +58,7 @@ public struct PairingToken: Sendable, Redacted {
     /// Parses a pairing token.
     /// - Throws: ``FormatError`` if `text` is not a pairing token.
     public init(_ text: String) throws(FormatError) {
-        // What a file or a terminal puts around it, as the clients in Java and Python do.
+        // Drops the white space that a file or a terminal adds, like the clients in Java and Python.
         let text = text.drop(while: \.isWhitespace)
         let end = text.lastIndex { !$0.isWhitespace }.map(text.index(after:)) ?? text.startIndex
         let parts = text[..<end].split(separator: "|", omittingEmptySubsequences: false)
@@ -99,10 +100,11 @@ public struct PairingToken: Sendable, Redacted {
         deviceToken = handle == nil ? String(parts[3]) : ""
     }
 
-    /// What the sender addresses the phone by: the bytes of the handle, or else the UTF-8 bytes of the device token.
+    /// What the sender addresses the phone by: the bytes of the handle, or without one the UTF-8 bytes of the device
+    /// token.
     public var address: [UInt8] { handle?.bytes ?? Array(deviceToken.utf8) }
 
-    /// Whether both name the same device token; never by handle.
+    /// Whether both name the same device token; `false` if one of them has a handle.
     package func isForSamePhone(as other: PairingToken) -> Bool {
         func phone(_ pairing: PairingToken) -> DeviceIdentity {
             DeviceIdentity(Array(pairing.deviceToken.utf8)[...], of: pairing.magic)
@@ -110,7 +112,7 @@ public struct PairingToken: Sendable, Redacted {
         return handle == nil && other.handle == nil && phone(self) == phone(other)
     }
 
-    /// The text of the same pairing by a handle, which contains the key.
+    /// The text of this pairing token, key included, with a handle in place of the device token.
     public func text(by handle: Handle) -> String {
         let bytes = key.withBytes { span in span.withUnsafeBytes { Array($0) } }
         let keyText = defaultFormat == .pipe ? bytes : Base64.encode(bytes)

@@ -24,10 +24,10 @@ public enum Magic: String, Sendable, CaseIterable {
         self == .web || (self == .android && deviceToken.starts(with: PushEndpoint.secureScheme.utf8))
     }
 
-    /// Whether a pairing token has a Web Push subscription's keys in place of one of ours (PROTOCOL §15).
+    /// Whether a pairing token also has the two keys of a Web Push subscription (PROTOCOL §15).
     package var isSubscription: Bool { self == .web }
 
-    /// Who delivers, for texts.
+    /// The name of the push service in texts for people.
     package var vendor: String {
         switch self {
         case .iOS: "Apple, production"
@@ -37,7 +37,7 @@ public enum Magic: String, Sendable, CaseIterable {
         }
     }
 
-    /// The place in tables of platforms: that in ``allCases``.
+    /// The position in ``allCases``, which tables of platforms use as index.
     package var index: Int {
         switch self {
         case .iOS: 0
@@ -71,7 +71,7 @@ public enum Magic: String, Sendable, CaseIterable {
 // MARK: Device tokens
 
 extension Magic {
-    /// Whose device tokens this one is like, for ``DeviceIdentity``.
+    /// The kind of a device token under this magic, for ``DeviceIdentity``.
     func identity(of deviceToken: Bytes) -> DeviceIdentity.Kind {
         if isApple { return .apple }
         return isForPushEndpoint(deviceToken) ? .endpoint : .google
@@ -85,7 +85,7 @@ extension FieldRules {
     }
 
     /// Checks a device token by the rule of its platform.
-    /// - Returns: the push endpoint that it is; `nil` if it is none.
+    /// - Returns: the device token as a push endpoint; `nil` if it is not a valid one.
     static func checkedEndpoint(_ deviceToken: Bytes, of magic: Magic) throws(Rejection) -> PushEndpoint? {
         guard magic == .web || (1...512).contains(deviceToken.count) else {
             throw Rejection(.deviceTokenFormat, "the device token must be 1 to 512 bytes")
@@ -121,7 +121,8 @@ extension FieldRules {
 }
 
 extension DeviceTokenForm {
-    /// Which rule of the protocol a device token breaks; `nil` if none (PROTOCOL §3).
+    /// What is wrong with the device token of a pairing token; `nil` if nothing is. For Google, pairing tokens have a
+    /// stricter rule than the protocol: ``PairingToken/minimumGoogleTokenLength``.
     package static func fault(_ text: String, of magic: Magic) -> String? {
         switch magic {
         case .iOS, .iOSDev:
@@ -146,7 +147,8 @@ extension DeviceTokenForm {
         }
     }
 
-    /// Whether a device token is as long as those of today; never for Web Push, whose endpoints have any length.
+    /// Whether a device token has the length of those that Apple or Google issues; `false` for Web Push, whose
+    /// endpoints have any length.
     package static func isOfToday(_ token: String, of magic: Magic) -> Bool {
         switch magic {
         case .iOS, .iOSDev:

@@ -3,10 +3,10 @@
 import Cryptography
 
 /// The URL at which a Web Push server takes notifications for one phone or browser (RFC 8030 §5): the device token of
-/// `web` (PROTOCOL §15). Only one way to write an address is accepted, so that no two parsers understand it differently,
-/// and no phone has two names: a lower-case ASCII name, without user, default port, fragment, trailing dot, dot segments
-/// or IP address in any notation; in the path, percent-encoding in capitals and only where needed. Prints as
-/// `<redacted>`: whoever knows the URL can send to it.
+/// `web` (PROTOCOL §15). Before the query, only one spelling of a URL is accepted, so that no two parsers read it
+/// differently and no phone has two device tokens: a lower-case ASCII name, without Punycode, user, default port,
+/// fragment, trailing dot, dot segments or IP address in any notation; in the path, percent-encoding in capitals and
+/// only where needed. Prints as `<redacted>`, because the URL is all that is needed to send to it.
 public struct PushEndpoint: Sendable, Hashable, Redacted {
     /// Whether the server is reached by TLS; only an onion service may do without.
     public let isSecure: Bool
@@ -23,7 +23,7 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
     public static let maximumLength = 1024
     private static let (maximumHostLength, maximumLabelLength) = (253, 63)
     private static let onionSuffix = ".onion"
-    /// The letters before `.onion` (version 3).
+    /// The length of the label before `.onion` in version 3, in characters.
     private static let onionLabelLength = 56
 
     /// Why a URL is no push endpoint. Contains no part of it.
@@ -95,8 +95,8 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
     /// Host and port as in HTTP's `Host`, without the scheme's default port.
     package var authority: String { Self.authority(host, port, isSecure: isSecure) }
 
-    /// The server of the endpoint (RFC 6454 §6.2), e.g. `https://push.example`: what VAPID's `aud` names, and what shares
-    /// a breaker.
+    /// The server of the endpoint (RFC 6454 §6.2), e.g. `https://push.example`. VAPID's `aud` names it, and the
+    /// endpoints of one origin share a circuit breaker.
     package var origin: String { Self.origin(host, port, isSecure: isSecure) }
 
     /// The origin of the endpoints at a server.
@@ -110,11 +110,11 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
 
     private static func defaultPort(isSecure: Bool) -> UInt16 { isSecure ? securePort : plainPort }
 
-    /// Whether the query asks a server for more than to take the message. Servers that take texts in the clear do more with
-    /// some queries, like sending mail. `up=1` tells ntfy only that the message is for UnifiedPush.
+    /// Whether there is a query other than `up=1`, which tells ntfy only that the message is for UnifiedPush. With
+    /// other queries, a server that takes texts in the clear may do more than take the message, such as send mail.
     package var hasUnusualQuery: Bool { query.map { !$0.elementsEqual("up=1".utf8) } ?? false }
 
-    /// Whether endpoints may name a server so.
+    /// Whether an endpoint may contain this text as the name of its server.
     package static func isServerName(_ text: some StringProtocol) -> Bool { isName(Array(text.utf8)[...]) }
 
     private static func isOfURL(_ byte: UInt8) -> Bool {
@@ -159,8 +159,9 @@ public struct PushEndpoint: Sendable, Hashable, Redacted {
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 
-    /// Whether these bytes are a name. Parsers of URLs take a last label that begins with a digit for an IP address (URL
-    /// Standard, "ends in a number checker"), also in hexadecimal or octal.
+    /// Whether these bytes are a valid server name. Its last label must not begin with a digit, because URL parsers
+    /// take a number there, also in hexadecimal or octal, for part of an IP address (URL Standard, "ends in a number
+    /// checker").
     private static func isName(_ bytes: Bytes) -> Bool {
         let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return bytes.count <= maximumHostLength && labels.allSatisfy(isLabel)

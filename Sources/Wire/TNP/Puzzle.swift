@@ -49,7 +49,7 @@ public struct Puzzle: Equatable, Sendable {
         output.append(effort.bigEndian, as: UInt32.self)
     }
 
-    /// Computes the hash of a proof. Allocates nothing.
+    /// Computes the hash of a proof: its first 8 bytes as a number. Allocates nothing.
     public static func hash(seed: [UInt8], digest: Digest256, effort: UInt32, nonce: UInt64) -> UInt64 {
         let length = messageLength(seed: seed) + MemoryLayout<UInt64>.size
         return BLAKE2b.hash256(scratch: length) { output in
@@ -94,7 +94,7 @@ public struct Puzzle: Equatable, Sendable {
     }
 }
 
-/// A sender's proof of work: field 0x10 of SUBMIT.
+/// A sender's proof of work: field 0x10 of SUBMIT and REGISTER.
 public struct Proof: Equatable, Sendable {
     /// The first 4 bytes of the seed that the proof is for.
     public var seedPrefix: [UInt8]

@@ -77,7 +77,7 @@ public struct Reason: RawRepresentable, Hashable, Sendable, CustomStringConverti
     public static let unknownHandle = Reason(rawValue: 310)
     /// 311: the request is not the handle owner's, or has an old sequence.
     public static let notTheOwner = Reason(rawValue: 311)
-    /// 312: the sender is not one of the node's sites, or has not the right to do this.
+    /// 312: the sender is not one of the node's sites, or is not allowed to do this.
     public static let notASite = Reason(rawValue: 312)
     /// 313: the envelope has passed too many nodes, or returned to one of them.
     public static let tooManyHops = Reason(rawValue: 313)

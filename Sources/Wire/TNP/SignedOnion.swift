@@ -12,7 +12,7 @@ public struct SignedOnion: Equatable, Sendable {
 
     private init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// - Parameter publicKey: the onion's public key; `nil` results if it is not 32 bytes long.
+    /// The onion with this public key; `nil` if the key is not 32 bytes long.
     public init?(publicKey: some Collection<UInt8>) {
         guard publicKey.count == Ed25519.publicKeyLength else { return nil }
         bytes = Array(publicKey)

@@ -17,8 +17,8 @@ public struct SiteAuthentication: Equatable, Sendable {
     /// Signs for a connection.
     /// - Parameters:
     ///   - seed: the seed of the puzzle in WELCOME, 16 bytes.
-    ///   - onion: the onion through which the sender reached the node: a hostile node could otherwise pass the signature
-    ///     on.
+    ///   - onion: the onion through which the sender reached the node. The signature names it, so that a hostile node
+    ///     cannot pass the signature on.
     ///   - key: the site's private key.
     public init(seed: [UInt8], onion: SignedOnion, by key: Ed25519.PrivateKey) {
         self.key = key.publicKey[...]
@@ -81,6 +81,7 @@ public struct SiteAuthenticationResult: Equatable, Sendable {
     /// Whether the connection counts as the site's.
     public var isAccepted: Bool { kind == .delivered }
 
+    /// Creates an AUTHED.
     public init(kind: Outcome.Kind, reason: Reason, name: String?) {
         self.kind = kind
         self.reason = reason

@@ -31,7 +31,7 @@ public struct Submission: Sendable, Redacted {
         typealias Tag = SubmissionFields.Tag
         output.appendFrame(.submit) {
             $0.append(bigEndian: request)
-            // A node that has looked the handle up knows the device token.
+            // A node that has looked the handle up sends the device token in its place.
             let handle = envelope.deviceToken.isEmpty ? envelope.handle : nil
             if handle == nil {
                 $0.appendField(Tag.magic, envelope.magic.rawValue.utf8)
@@ -60,8 +60,8 @@ public struct Submission: Sendable, Redacted {
 }
 
 extension Ed25519.PrivateKey {
-    /// Derives the sender key of a pairing (PROTOCOL §3). Every desktop with the pairing derives the same key, so none has
-    /// to store it. It reveals nothing about the pairing's key to the node.
+    /// Derives the sender key of a pairing (PROTOCOL §3). Every desktop with the pairing derives the same key, so none
+    /// has to store it. The public key reveals nothing about the pairing's key to the node.
     public init(ofSenderFor pairing: PairingToken) {
         guard let made = Ed25519.PrivateKey(seed: Self.senderSeed(of: pairing)) else {
             preconditionFailure("a seed is 32 bytes")
@@ -94,8 +94,8 @@ extension SenderSignature {
         self.init(key: key.publicKey[...], signature: key.sign(Self.message(digest))[...], succession: nil)
     }
 
-    /// Signs the digest of an envelope with the sender key of a seed, and overwrites the seed; `nil` if that is not 32 bytes
-    /// long.
+    /// Signs the digest of an envelope with the sender key of a seed, and overwrites the seed. `nil` if the seed is not
+    /// 32 bytes long.
     package init?(of digest: Digest256, consuming seed: inout [UInt8]) {
         guard let (key, signature) = Ed25519.sign(Self.message(digest), consuming: &seed) else { return nil }
         self.init(key: key[...], signature: signature[...], succession: nil)
@@ -200,7 +200,8 @@ public struct SubmissionFields: Sendable, Redacted {
     /// Checks the fields against the rules of PROTOCOL §3 and returns the submission.
     /// - Parameters:
     ///   - format: the format of the app named by ``app``.
-    ///   - phone: the phone that the handle stands for; `nil` if the node keeps no handles.
+    ///   - phone: the phone that the handle stands for; `nil` if the sender names the device token, or the node keeps
+    ///     no handles.
     /// - Throws: ``Rejection`` with the first rule that a field breaks.
     public func checked(
         format: EnvelopeFormat, phone: (magic: Magic, deviceToken: [UInt8])? = nil
@@ -210,7 +211,7 @@ public struct SubmissionFields: Sendable, Redacted {
         guard hops < Envelope.maximumHops else { throw Rejection(.tooManyHops) }
         var payload = payload
         let (magic, deviceToken) = try address(phone, in: &payload)
-        // Web Push has none (PROTOCOL §15); if there is one, it is refused below.
+        // Web Push has no iv (PROTOCOL §15); the envelope's check refuses one that is present.
         let noIV = magic == .web && places.iv == nil
         let iv = noIV ? ByteRange(start: 0, count: 0) : try needed(places.iv, "iv")
         let ciphertext = try needed(places.ciphertext, "ciphertext")

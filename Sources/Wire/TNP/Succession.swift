@@ -2,9 +2,9 @@
 
 import Cryptography
 
-/// A statement by which the owner of a sender key names the key that takes its place. The sender of a phone that was paired
-/// anew, with the same device token, sends it in field 0x82 of SUBMIT, and the node moves the phone's binding to the new key
-/// (PROTOCOL §3, "A new key").
+/// A statement by which the owner of a sender key names the key that takes its place. After a phone was paired anew
+/// with the same device token, its sender adds the statement as field 0x82 of SUBMIT, and the node moves the phone's
+/// binding to the new key (PROTOCOL §3, "A new key").
 public struct Succession: Equatable, Sendable {
     /// The public key that the device token was bound to, 32 bytes.
     public let key: Bytes

@@ -29,7 +29,8 @@ public struct Welcome: Equatable, Sendable {
     public var features: Features
     /// The largest `length` of a frame that the node accepts from now on.
     public var maximumFrame: UInt32
-    /// The largest number of submissions without a final RESULT on this connection.
+    /// The largest number of requests in flight on this connection: submissions without a final RESULT, and requests
+    /// about handles without a REGISTERED (PROTOCOL §11).
     public var maximumInFlight: UInt16
     /// The idle timeout in seconds: after this time without a frame from the sender and without submissions in flight,
     /// the node sends GOAWAY 4.

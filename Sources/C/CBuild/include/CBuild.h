@@ -3,8 +3,9 @@
 #ifndef CBUILD_H
 #define CBUILD_H
 
-/// The commit that a release was built from, as Packaging/strip writes it into the finished program, so that another commit
-/// needs no new build: a string in memory that lives as long as the program; empty in other builds.
+/// The commit that a release was built from; empty in other builds. Packaging/strip writes it into
+/// the finished program, so that another commit needs no new build. The string lives as long as the
+/// program.
 const char *tocsin_build_commit(void);
 
 #endif

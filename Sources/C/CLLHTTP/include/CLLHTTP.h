@@ -25,6 +25,7 @@ static inline const char *cllhttp_status_name(int status) {
 #undef CLLHTTP_NAME
 }
 
-// Why a callback ends the parsing, and how it stops at the end of a message.
+// What a callback returns to end the parsing with an error, and to pause it at the end of a
+// message.
 static const int cllhttp_fail = -1;
 static const int cllhttp_pause = HPE_PAUSED;

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Under the name by which llhttp's sources include it.
+// llhttp's sources include their header by this name.
 #include "/usr/share/include/llhttp/llhttp.h"

@@ -12,13 +12,13 @@ typedef struct tocsin_session_memory tocsin_session_memory;
 /// Memory for one session; NULL if the system has none.
 tocsin_session_memory *tocsin_session_memory_new(void);
 
-/// What nghttp2 calls.
+/// The functions with which nghttp2 allocates and frees; they use `memory`.
 nghttp2_mem tocsin_session_memory_functions(tocsin_session_memory *memory);
 
-/// The bytes that are kept for later requests.
+/// The bytes of freed objects that are kept for later requests, with the header of each.
 size_t tocsin_session_memory_kept(const tocsin_session_memory *memory);
 
-/// Returns all memory. The session must have ended.
+/// Frees the memory of a session, which must have ended.
 void tocsin_session_memory_del(tocsin_session_memory *memory);
 
 #endif

@@ -32,8 +32,9 @@ static inline long cssl_bio_data(BIO *bio, char **data) { return BIO_get_mem_dat
 static inline void cssl_bio_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }
 static inline void cssl_bio_retry_read(BIO *bio) { BIO_set_retry_read(bio); }
 static inline EVP_PKEY *cssl_ec_p256_key(void) { return EVP_EC_gen("P-256"); }
-// A key of these parts, or of the point alone if the number is NULL. OpenSSL keeps pointers to names and parts until it
-// has made the parameters, which Swift could not guarantee.
+// A key of this point and private number, or of the point alone if the number is NULL. OpenSSL
+// keeps pointers to names and parts until it has made the parameters; Swift could not keep them
+// valid.
 static inline EVP_PKEY *cssl_p256_key(const unsigned char *point, size_t pointLength, const unsigned char *number, size_t length) {
     EVP_PKEY *key = NULL;
     OSSL_PARAM *parameters = NULL;
@@ -69,12 +70,12 @@ static inline int cssl_x509_stack_count(const STACK_OF(X509) *stack) { return sk
 static inline X509 *cssl_x509_stack_item(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
 static inline void cssl_x509_stack_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
 
-// Disables renegotiation, and accepts an end of stream without close_notify: the protocols on top are framed and detect
-// truncation themselves.
 static inline long cssl_ctx_set_groups(SSL_CTX *ctx, const char *groups) { return SSL_CTX_set1_groups_list(ctx, groups); }
 static inline long cssl_ctx_set_maximum_certificates(SSL_CTX *ctx, long bytes) {
     return SSL_CTX_set_max_cert_list(ctx, bytes);
 }
+// Disables renegotiation, and accepts an end of stream without close_notify: the protocols on top
+// are framed and detect truncation themselves.
 static inline void cssl_ctx_set_safe_options(SSL_CTX *ctx) {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 }
@@ -82,9 +83,10 @@ static inline void cssl_ctx_set_safe_options(SSL_CTX *ctx) {
 // Deprecated in OpenSSL 3.0, and the only way to replace the source of random bytes in all of its functions.
 static inline int cssl_take_random(const RAND_METHOD *method) { return RAND_set_rand_method(method); }
 
-// A key whose private half is elsewhere: OpenSSL calls `sign` in place of its own private operation. `padding` is one of
-// RSA's, or 0 for ECDSA. It returns the length of the signature in `out`, or -1. Deprecated in OpenSSL 3.0, whose
-// replacement is a provider with key management of its own.
+// A key whose private half is elsewhere: OpenSSL calls `sign` in place of its own private
+// operation. `padding` is one of RSA's, or 0 for ECDSA. `sign` returns the length of the signature
+// in `out`, or -1. OpenSSL 3.0 deprecates such methods; their replacement is a provider with key
+// management of its own.
 typedef int (*cssl_sign_function)(
     void *context, int padding, const unsigned char *in, size_t length, unsigned char *out, size_t capacity);
 struct cssl_external {
@@ -152,7 +154,8 @@ static inline EVP_PKEY *cssl_external_ec(const EC_KEY *public, struct cssl_exter
     EVP_PKEY_free(made);
     return NULL;
 }
-// NULL if the key is neither RSA nor ECDSA; then the context is not taken.
+// Makes such a key. NULL if `public` is neither RSA nor ECDSA, or if memory is short; the caller
+// then still owns `context`.
 static inline EVP_PKEY *cssl_external_key(
     EVP_PKEY *public, cssl_sign_function sign, void (*release)(void *), void *context) {
     struct cssl_external *external = (struct cssl_external *)malloc(sizeof *external);

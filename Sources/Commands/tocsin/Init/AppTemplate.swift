@@ -3,7 +3,7 @@
 import ArgumentParser
 import Console
 
-/// An app with a known configuration. `tocsin init` and the files in Docs/examples are made from these.
+/// An app with a known configuration. `tocsin init` and the files in Docs/examples use these templates.
 enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     case bisq1 = "bisq-1"
     case haveno
@@ -11,7 +11,7 @@ enum AppTemplate: String, CaseIterable, ExpressibleByArgument {
     /// Any other app, for instance your own build.
     case own
 
-    /// The description that the operator chooses by.
+    /// The description in the list from which the operator chooses.
     var summary: String {
         switch self {
         case .bisq1: "the phones of Bisq 1, in place of today's relay"

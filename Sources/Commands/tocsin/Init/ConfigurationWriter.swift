@@ -41,7 +41,8 @@ struct ConfigurationWriter {
         }
     }
 
-    /// Copies the files with secrets into the directory of the configuration, readable by the node's user only.
+    /// Copies the files with secrets into the directory of the configuration, with mode 600; if root copies them, the
+    /// node's user becomes their owner.
     /// - Returns: the configuration with their new names.
     /// - Throws: ``Failure``, `SecretFile.Failure`, `PrivateFileError`.
     func copySecrets(of configuration: NewConfiguration) throws -> NewConfiguration {
@@ -79,7 +80,7 @@ struct ConfigurationWriter {
         }
     }
 
-    /// If root copied the file, makes the owner of the state directory its owner, because the node runs as that user.
+    /// If root copied the file, gives it to the owner of the state directory: the node runs as that user.
     private func giveToNode(_ path: String, state: String) {
         var status = stat()
         if geteuid() == 0, stat(absolute(state), &status) == 0 { _ = chown(path, status.st_uid, status.st_gid) }

@@ -6,7 +6,7 @@ import NodeConfiguration
 import Providers
 import TNP
 
-/// The values that `tocsin init` needs: from options of the command line, else from prompts, else the defaults.
+/// The values that `tocsin init` needs: from options of the command line, else from prompts or the defaults.
 struct InitAnswers: ParsableArguments {
     @Option(help: "The app that the node serves: \(AppTemplate.allCases.map(\.rawValue).joined(separator: ", ")).")
     var app: AppTemplate?
@@ -146,7 +146,7 @@ struct InitAnswers: ParsableArguments {
         case .password: certificateFile != nil && certificatePasswordFile == nil && !withoutPassword
         case .topic: hasApple && topic == nil && app?.topic == nil
         case .google: serviceAccount == nil && !withoutGoogle && upstream == nil
-        // Today's apps take part in none of these.
+        // Bisq's and Haveno's apps have a fixed format, and support neither Web Push nor handles.
         case .format: format == nil && app == .own
         case .web: webContact == nil && !withoutWeb && app == .own && upstream == nil
         case .handles: handles == nil && app == .own
@@ -243,7 +243,7 @@ struct InitAnswers: ParsableArguments {
         }
     }
 
-    /// What the file should be that an answer names; `nil` if it names none.
+    /// The kind of credential file that an answer names; `nil` if it names none.
     func fileUse(of answer: String, to question: Question) -> CredentialFileUse? {
         switch question {
         case _ where answer.isEmpty: nil

@@ -129,7 +129,7 @@ struct InitCommand: AsyncParsableCommand {
     private static func absolute(_ path: String) throws -> String {
         guard !path.isEmpty else { throw fail("a path must not be empty", .usage) }
         guard let resolved = realpath(path, nil) else {
-            // The check reports missing files.
+            // The check at the end of the command reports missing files.
             return path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
         }
         defer { free(resolved) }
@@ -156,7 +156,7 @@ struct InitCommand: AsyncParsableCommand {
         return await NodeCheck(configuration, searchPath: path, on: EventLoop(name: "init")).offline()
     }
 
-    /// Whether systemd is running here and has this unit of the package, which reads this file.
+    /// Whether systemd is running here and has this unit of the Debian package, and the unit reads this file.
     private static func hasService(_ unit: String, for file: String) -> Bool {
         file == "\(systemDirectory)/tocsin.toml" && access("/run/systemd/system", F_OK) == 0
             && ["/lib/systemd/system", "/usr/lib/systemd/system", "/etc/systemd/system"].contains {

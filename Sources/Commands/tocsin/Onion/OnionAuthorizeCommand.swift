@@ -38,13 +38,13 @@ struct OnionAuthorizeCommand: AsyncParsableCommand {
         try OnionOptions.attempt { () throws(OnionFileError) in
             let name = try ClientName(name)
             guard name != .nobody else { throw .reservedName(name) }
-            // Writes the key before closing the onion: if writing fails, no sender is authorised without having a key.
+            // Writes the sender's key first: if that fails, no sender is authorised without having a key.
             if let output {
                 try DirectoryOwner.asCaller { () throws(OnionFileError) in try pair.key.write(to: output) }
             }
             do throws(OnionFileError) {
                 try clients.authorize(pair.publicKey, as: name)
-                // After the sender: without one, the onion would be open.
+                // Writes the onion's keys last: without an authorised sender, the onion would be open.
                 do throws(OnionFileError) {
                     try keys?.write(to: settings.serviceDirectory)
                 } catch {

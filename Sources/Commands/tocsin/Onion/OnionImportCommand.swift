@@ -52,7 +52,7 @@ struct OnionImportCommand: AsyncParsableCommand {
         Terminal.error("Stop the tor that served this onion, then start the node.")
     }
 
-    /// The keys and authorised senders to import. Ends acting as the user to whom they go.
+    /// The keys and authorised senders to import. Afterwards the process acts as the user who will own them.
     private func source(
         _ settings: TorSettings, state: String
     ) throws -> (OnionKeys, [(name: ClientName, publicKey: [UInt8])]) {
@@ -67,12 +67,12 @@ struct OnionImportCommand: AsyncParsableCommand {
             }
         }
         guard isOfNode else {
-            // The user who gave the command can read these, and tor's user perhaps not.
+            // The user who gave the command can read these files; tor's user may not be able to.
             return try OnionOptions.attempt { () throws(OnionFileError) in
                 try DirectoryOwner.asCaller { () throws(OnionFileError) in try read() }
             }
         }
-        // The node can put links there: they must not lead to what it cannot read itself.
+        // The node can put links there: they must not lead to files that the node cannot read.
         try DirectoryOwner.actAsOwner(of: state)
         let found = try OnionOptions.attempt { () throws(OnionFileError) in try read() }
         try DirectoryOwner.actAsOwnerOfOnions(settings, state: state)

@@ -15,7 +15,8 @@ struct OnionOptions: ParsableArguments {
     @Option(name: .customLong("name"), help: "The name of a further onion, [[tor.onion]]. Default: the first onion.")
     var onion: String?
 
-    /// Loads the configuration's `[tor]` table. From then on, acts as the node's user, or as tor's to change something.
+    /// Loads the configuration's `[tor]` table. From then on, the process acts as the node's user or, with `isChange`,
+    /// as the owner of the onions' keys.
     /// - Throws: the exit code, after printing the error.
     func settings(toChange isChange: Bool = false) throws -> TorSettings {
         let configuration = try configuration.load()

@@ -27,7 +27,7 @@ struct OnionPrepareCommand: AsyncParsableCommand {
 
     private static let failure = ExitCode(255)
 
-    /// Reminds of an onion's key that the node can still read.
+    /// Warns if the node can still read an onion's key in this directory.
     private func warn(of directory: String) {
         guard access("\(directory)/hs_ed25519_secret_key", F_OK) == 0 else { return }
         Terminal.error(
@@ -47,7 +47,7 @@ struct OnionPrepareCommand: AsyncParsableCommand {
                 throw ExitCode.failure
             }
             for (name, directory) in settings.onionDirectories {
-                // A new address instead of the one that the desktops have would go unnoticed.
+                // Otherwise tor would make a new onion unnoticed, while desktops use the old address.
                 try DirectoryOwner.actAsOwnerOfOnions(settings, state: configuration.state)
                 let isPresent = try OnionKeys.present(in: "\(settings.directory)/\(directory)") != nil
                 // Not as root: the node can put links there.

@@ -195,6 +195,7 @@ private struct EditedConfiguration {
 
     private static let maximumFile = 1 << 20
 
+    /// Reads the configuration and its text.
     /// - Throws: the exit code, after printing the error.
     init(_ options: ConfigurationOption) throws {
         configuration = try options.load()
@@ -206,7 +207,7 @@ private struct EditedConfiguration {
     }
 
     /// Writes the file, with the mode and owner that it had.
-    /// - Parameter isChanged: whether the sites of the new text are as they should be.
+    /// - Parameter isChanged: whether the sites in the new text are those that the command intends.
     /// - Throws: the exit code, after printing the error. In this case, the file is unchanged.
     func write(_ isChanged: ([Site]) -> Bool) throws {
         let sites = try failing(with: .configuration) {
@@ -215,7 +216,7 @@ private struct EditedConfiguration {
         guard isChanged(sites) else {
             throw fail("cannot change \(configuration.file): change its tables [[site]] with an editor", .configuration)
         }
-        // A link is not replaced, but what it leads to.
+        // Replaces the file that a link leads to, not the link.
         let path = realpath(configuration.file, nil)
         defer { free(path) }
         var status = stat()
@@ -230,7 +231,7 @@ private struct EditedConfiguration {
         }
     }
 
-    /// Tells how a running node learns of the change.
+    /// Tells how to apply the change, if a node may be running.
     func adviseReload() {
         switch LockState(ofStateAt: configuration.state) {
         case .held(let pid?):

@@ -27,7 +27,7 @@ struct PassphraseOption: ParsableArguments {
     private static let shortest = 12
     private static let maximumFile = 4096
 
-    /// The passphrase.
+    /// Reads the passphrase from the file or from the terminal.
     /// - Parameter isNew: whether to ask twice, and to refuse a short one.
     /// - Throws: the exit code, after printing the error.
     func passphrase(isNew: Bool) throws -> [UInt8] {

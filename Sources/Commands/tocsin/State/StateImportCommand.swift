@@ -46,7 +46,7 @@ struct StateImportCommand: AsyncParsableCommand {
         let draft = TorSettings.childDirectory(in: configuration.state)
         try DirectoryOwner.actAsOwnerOfOnions(tor, state: configuration.state)
         if tor.directory != draft {
-            // tor's directory belongs to another user.
+            // tor's directory is not in the state directory, and may belong to another user.
             let present = try failing(with: .configuration) { try StateArchive.onions(in: tor.directory) }
             guard present.isEmpty, access(tor.directory, W_OK) == 0 else {
                 throw fail(

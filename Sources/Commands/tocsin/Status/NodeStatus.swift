@@ -4,7 +4,7 @@ import Console
 import FoundationEssentials
 import Settings
 
-/// What a running node says of itself at `/status.json`, as text for a terminal.
+/// The status of a running node, from `/status.json`, and its text for a terminal.
 struct NodeStatus: Decodable {
     struct Health: Decodable {
         let grade: String
@@ -89,7 +89,7 @@ struct NodeStatus: Decodable {
     let machine: [Gauge]
     let alarms: [Alarm]
 
-    /// How many alarms the text shows.
+    /// Maximum number of alarms that the text shows.
     private static let shownAlarms = 5
 
     init(json: [UInt8]) throws {

@@ -35,7 +35,7 @@ struct StatusCommand: AsyncParsableCommand {
     @OptionGroup var options: ConfigurationOption
 
     private static let patience = Duration.seconds(10)
-    /// What a node answers at most, with every table full.
+    /// Maximum size of the answer, in bytes: enough for a node whose tables are full.
     private static let maximumAnswer = 4 << 20
 
     func run() async throws {
@@ -62,6 +62,7 @@ struct StatusCommand: AsyncParsableCommand {
         if status.health.grade == "bad" { throw ExitCode.failure }
     }
 
+    /// Returns if the node is ready.
     /// - Throws: the exit code, after printing why the node is not ready.
     private func tellReadiness(at admin: Endpoint, _ token: AdminToken?) async throws {
         let body = try await body(of: "/readyz", from: admin, token)

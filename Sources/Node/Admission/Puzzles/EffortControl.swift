@@ -49,7 +49,7 @@ package struct EffortControl: Sendable {
         }
     }
 
-    /// The submissions since the last change, or in the last 30 s.
+    /// A count of submissions. A new tally begins whenever the effort rises, and after 30 s.
     struct Tally {
         var arrivals: UInt32 = 0
         var refused: UInt32 = 0
@@ -75,7 +75,7 @@ package struct EffortControl: Sendable {
         var mean: UInt64 { paid / max(1, UInt64(arrivals - refused)) }
     }
 
-    /// The time after a change before the effort may rise, and before it may fall.
+    /// The age of the tally from which the effort may rise, and from which it may fall.
     private static let (riseInterval, fallInterval) = (Duration.seconds(2), Duration.seconds(30))
     /// The thresholds of pressure and calm: refused arrivals in percent, and how full the queue is, from 0 to 1.
     private static let (pressureRefusals, calmRefusals) = (5 as UInt64, 1 as UInt64)

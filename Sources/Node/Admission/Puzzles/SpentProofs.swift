@@ -3,11 +3,11 @@
 import Cryptography
 import TNP
 
-/// The proofs of work that have paid for an envelope or a request with a final outcome. Each is remembered for as long as
-/// its seed is good, also after the replay window has forgotten the envelope, and pays for nothing else (PROTOCOL §5).
-/// Bounded: when a seed has that many, further ones are not remembered.
+/// The proofs of work that have paid for an envelope or a request with a final outcome. Each pays for nothing else as
+/// long as its seed is valid, even after the replay window has forgotten the envelope (PROTOCOL §5). Bounded: beyond
+/// ``capacity`` under one seed, further proofs are not remembered.
 struct SpentProofs: Sendable {
-    /// How many proofs are remembered for a seed: 72 a second for an hour.
+    /// The maximum number of proofs remembered between two changes of the seed: 72 a second for an hour.
     static let capacity = 262_144
 
     private let capacity: Int
@@ -19,7 +19,8 @@ struct SpentProofs: Sendable {
     /// The number of proofs remembered.
     var count: Int { current.count + previous.count }
 
-    /// Identifies a proof and what it is for. Nobody can choose the digest, so nobody can spend another's proof.
+    /// Identifies a proof and the envelope or request that it is for. Strangers do not know the digest, so they cannot
+    /// spend another sender's proof.
     static func name(of proof: Proof, for digest: Digest256) -> UInt64 {
         digest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } ^ (proof.nonce &* 0x9E37_79B9_7F4A_7C15)
     }

@@ -4,9 +4,9 @@ import DequeModule
 import TNP
 import Time
 
-/// The device tokens that a push service has refused as bad. For an hour a node answers for them itself, so that a desktop
-/// which never forgets a phone costs nobody anything; and it charges a sender only for the first refusal that it knows
-/// of. Bounded: the oldest refusal is forgotten first.
+/// The device tokens that a push service has refused as bad. For an hour the node answers submissions to them itself,
+/// so that a desktop that never forgets a phone causes no further requests to the push service. Only the first
+/// remembered refusal of a token is charged. Bounded: the oldest refusal is forgotten first.
 struct BadTokens {
     /// How long a refusal answers for the push service. A wrong app or environment may be mended meanwhile.
     static let answerTime = Duration.seconds(3600)
@@ -18,7 +18,7 @@ struct BadTokens {
 
     private let capacity: Int
     private var refused: [UInt64: (at: MonotonicTime, outcome: Outcome)] = [:]
-    /// The refusals in the order of their times; some are older than the one in ``refused``.
+    /// The refusals in the order of their times, including those that ``refused`` no longer holds.
     private var order: Deque<(token: UInt64, at: MonotonicTime)> = []
 
     init(capacity: Int = BadTokens.capacity) { self.capacity = capacity }

@@ -26,7 +26,7 @@ package struct TokenRecord: Equatable, Sendable, Redacted {
     /// From the most significant bit: 48 bits of `since`, 13 of `day`, 2 of `standing`, 1 of `isUnsaved`.
     private var packed: UInt64 = 0
 
-    // One by one: the constants of a tuple would be initialised at run time, and looked up at each use.
+    // Separate constants: those of a tuple would be initialised at run time, and looked up at each use.
     private static let sinceShift: UInt64 = 16
     private static let sinceMask: UInt64 = 0xFFFF_FFFF_FFFF
     private static let dayShift: UInt64 = 3
@@ -47,7 +47,7 @@ package struct TokenRecord: Equatable, Sendable, Redacted {
         self.standing = Standing(rawValue: standing) ?? .unproven
         self.since = since
         self.day = day
-        // A stored day has at most 16 bits.
+        // A stored day has at most 16 bits; anything larger is the hash of a key.
         self.binding = binding <= UInt64(UInt16.max) ? binding : Self.sender(binding)
     }
 

@@ -4,17 +4,18 @@ import Glibc
 
 /// A bounded hash table of the records of device tokens, by their keyed hashes. It uses open addressing with linear
 /// probing, in many shards. Each shard has all of its slots from the start, so that the table never moves records to
-/// grow. The operating system provides each page of memory when it is first touched. A lookup touches one or two cache
-/// lines.
+/// grow. The operating system provides each page of memory when it is first touched. While at most half of the slots
+/// are in use, a lookup touches one or two cache lines; in a full shard, more.
 ///
 /// When a shard is full, it evicts the least valuable of 16 neighbouring records. The table is a class because its
 /// memory must not be copied.
 final class TokenTable {
-    /// The maximum number of records per shard, on average.
+    /// The maximum share of the capacity that one shard has.
     private static let recordsPerShard = 16_384
     /// The number of records that the table compares to choose one to evict.
     private static let evictionCandidates = 16
-    /// A table larger than this uses huge pages: with small ones, finding a page costs as much as reading it.
+    /// The size in bytes above which the table uses huge pages: with small ones, a TLB miss costs as much as the access
+    /// itself.
     private static let bytesForHugePages = 128 << 20
 
     /// All slots, shard by shard. An empty slot has the token 0.
@@ -25,14 +26,15 @@ final class TokenTable {
     /// evenly.
     private let maximumPerShard: Int
     private var counts: [Int]
-    /// Where each shard starts its next search for a record to evict, like the hand of a clock.
+    /// The slot at which each shard starts its next search for a record to evict.
     private var evictionHands: [Int]
     private var swept = 0
     private(set) var count = 0
     /// The number of records of each standing, by its raw value.
     private var standings = [0, 0, 0]
 
-    /// - Parameter capacity: the minimum number of records that the table can hold before it evicts any.
+    /// - Parameter capacity: the number of records that the table holds before it evicts any. Shards fill unevenly, so
+    ///   that one may evict slightly earlier.
     init(capacity: Int) {
         let shape = Self.shape(capacity)
         shift = UInt64(shape.bits)

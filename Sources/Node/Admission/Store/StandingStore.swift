@@ -24,7 +24,7 @@ package final class StandingStore: Sendable {
         database = ConnectionQueue(file, on: disk)
     }
 
-    /// A text that identifies the key without revealing it.
+    /// A keyed hash of 16 bytes that identifies the key without revealing it.
     private static func check(of key: SecretBytes) -> [UInt8] {
         key.derivedKey(for: "tocsin-standing-check").keyedHash(of: BLAKE2b.hash256([]), count: 16)
     }
@@ -54,7 +54,7 @@ package final class StandingStore: Sendable {
     /// Inserts or replaces records and removes others, in one transaction: nothing changes if it throws. Does not block
     /// the caller's thread; saves run in the order of the calls. The caller may retry a failed save; after
     /// ``StoreError/Problem/diskFull``, once there is space again. A save adds the pages that it changes to SQLite's
-    /// write-ahead log: at most the store's own size, and about 4 KB for each row.
+    /// write-ahead log: about 4 KB for each row, but at most the size of the store.
     /// - Parameters:
     ///   - records: at most one per token.
     ///   - gone: tokens to remove, whether stored or not. A token that also has a record in `records` is kept.

@@ -22,9 +22,9 @@ extension StoreKind {
                 PRIMARY KEY (day, token)
             ) STRICT, WITHOUT ROWID
             """,
-            // The column `sender` may hold a day, which version 1 would read as a key.
+            // Keeps version 1 from opening the file: it would read a day in the column `sender` as a key.
             "",
-            // With `token` as SQLite's row id there is one tree to write, where the unique index was a second one.
+            // With `token` as its row id, SQLite writes one B-tree; the unique index was a second one.
             """
             CREATE TABLE by_token (
                 token INTEGER PRIMARY KEY,

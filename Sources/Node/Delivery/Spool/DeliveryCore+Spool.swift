@@ -47,7 +47,6 @@ extension DeliveryCore {
 
     // MARK: Planning
 
-    /// Plans to store an envelope.
     mutating func planStore(of pending: PendingEnvelope) {
         pending.custody.plan()
         schedule.plansAndWrites += 1
@@ -86,7 +85,8 @@ extension DeliveryCore {
     /// Ends the plan or the write of an envelope that needs no row any more.
     /// - Parameters:
     ///   - outcome: the final outcome; `nil` if this node does not deliver the envelope.
-    ///   - keepUntil: until when the spool remembers the outcome if it wrote the envelope.
+    ///   - keepUntil: Unix time in seconds until which the spool remembers the outcome if it is writing the envelope;
+    ///     `nil` if it does not.
     mutating func stopStoring(_ pending: PendingEnvelope, _ outcome: Outcome? = nil, keepUntil: Int64? = nil) {
         if pending.custody.isPlanned {
             pending.custody.cancelPlan()
@@ -120,8 +120,8 @@ extension DeliveryCore {
         settle(now)
     }
 
-    /// Removes a row whose envelope ended while it was written. If the sender has sent it again since, the row is that of the
-    /// resend.
+    /// Removes a row whose envelope ended while the row was written. If the sender has resent the envelope since, the
+    /// resend takes the row over.
     private mutating func removeNeedless(_ row: Int64, of ended: PendingEnvelope, _ removal: Custody.Removal) {
         if let resend = envelopes[ended.content.digest] {
             becameStored(resend, Custody.Row(id: row, isOfThisProcess: true))
@@ -143,9 +143,9 @@ extension DeliveryCore {
         deliver(pending, now)
     }
 
-    /// Lets an envelope wait in the spool, in which it is or will be, if it has to wait for so long that it need not be in
-    /// memory.
-    /// - Returns: whether it does.
+    /// Lets an envelope that is or will be in the spool wait there, out of memory, if its pause is long or a breaker
+    /// holds it back.
+    /// - Returns: whether it waits there.
     mutating func waitsInSpool(
         _ pending: PendingEnvelope, _ delay: Duration, _ refusal: Outcome, _ now: ClockReading
     ) -> Bool {
@@ -194,19 +194,20 @@ extension DeliveryCore {
         finish(pending, Self.spoolIsFull, now)
     }
 
-    /// Adopts the row of an earlier process. If the row was loaded meanwhile, this pending envelope has it and is
-    /// delivered; otherwise the row is listed as due a second time, which does no harm.
+    /// Takes over the row of an earlier process. If the row was loaded meanwhile, this pending envelope already has it
+    /// and is delivered; otherwise the envelope is parked, which lists the row as due a second time and does no harm.
     private mutating func adoptRow(_ pending: PendingEnvelope, _ row: Int64, _ now: ClockReading) {
         let isRead = pending.custody.row != nil
         becameStored(pending, Custody.Row(id: row))
         if isRead { return continueStored(pending, now) }
-        // Only the row knows until when to share it, so the node claims it again when it has read the row.
+        // Without an expiry the envelope cannot be shared; the row has one, so the node claims the envelope again when
+        // it has read the row.
         if pending.expiry == .nowOrNever { pending.claim = .open() }
         park(pending, for: .zero, Self.busy, now)
     }
 
     private mutating func becameStored(_ pending: PendingEnvelope, _ row: Custody.Row) {
-        // It may have been found while the node was about to store the envelope.
+        // The row of an earlier process may be found while the envelope is still planned to be stored.
         if pending.custody.isPlanned { stopStoring(pending) }
         dates.stored(row.id)
         pending.becameStored(row, &actions)
@@ -225,7 +226,7 @@ extension DeliveryCore {
     /// Checks whether a full spool has room again; if not, removes expired rows.
     /// - Parameter shortage: why the spool is full, as it reports itself.
     mutating func updateShortage(_ shortage: SpoolShortage?) {
-        // Requires some spare room, so that the shortage does not begin again at once.
+        // Requires 1/64 of the room to be free, so that the shortage does not begin again at once.
         let most = limits.totalInFlight + limits.maximumStored
         guard shortage == nil, envelopes.count + schedule.unreadRows <= most - max(1, most / 64) else {
             return actions.append(.purgeSpool)
@@ -282,8 +283,8 @@ extension DeliveryCore {
     /// How many of a lane's held rows are looked at for the next probe.
     private static let probeCandidates = 32
 
-    /// Takes the held row that most likely succeeds: of a phone that is not paused and that the push service has accepted
-    /// before, and last of the phone that has failed as the probe before.
+    /// Removes and returns the held row that most likely succeeds. First come phones that the push service has accepted
+    /// before, then unknown ones, then paused ones, and last the phone whose attempt opened the breaker.
     private func nextProbe(of lane: Lane, on route: RouteTable.Number, _ now: ClockReading) -> Int64? {
         let app = lanes.routes.app(of: route)
         func rank(_ row: Int64) -> Int {
@@ -346,7 +347,8 @@ extension DeliveryCore {
         let envelope = stored.envelope
         let expiry = Expiry.at(dates.expiry(ofRow: row, stored, now: now.unix))
         if let pending = schedule.parked.removeValue(forKey: row) {
-            // The stored expiry applies, even if a resend had another ttl; of a row that this run has dated, the known one.
+            // The stored expiry applies, even if a resend had another ttl; but if this process wrote the row, the
+            // expiry in memory applies.
             if !pending.custody.isOfThisProcess { pending.expiry = expiry }
             enterMemory(pending, envelope)
             if holdsClaim(pending, now) { return deliver(pending, now) }
@@ -364,7 +366,7 @@ extension DeliveryCore {
         }
     }
 
-    /// Counts an envelope that an earlier process or another node has accepted.
+    /// Makes a pending envelope of one that an earlier process or another node has accepted, and counts it in memory.
     mutating func recovered(
         _ stored: SpooledEnvelope, _ expiry: Expiry, sequence: UInt64, _ now: ClockReading
     ) -> PendingEnvelope {
@@ -381,7 +383,7 @@ extension DeliveryCore {
         return pending
     }
 
-    /// Ends envelopes whose rows are gone: removed to make room, or unreadable.
+    /// Ends the parked envelopes whose rows could not be read: they are gone or were dropped as unreadable.
     private mutating func forget(_ rows: Set<Int64>, _ dropped: Int, _ now: ClockReading) {
         for row in rows {
             if let pending = schedule.parked.removeValue(forKey: row) {

@@ -8,7 +8,7 @@ import Store
 /// its secret is overwritten in place, so that copies of the row in SQLite's log, in free pages or in free disk blocks
 /// cannot be opened, even with the spool's key.
 ///
-/// Only the spool's queue uses it, so one thread at a time.
+/// Only the spool's queue uses it once it is open: one thread at a time.
 final class RowKeys {
     /// Bytes of a secret. All zeros mark a free slot.
     static let length = 32
@@ -22,7 +22,7 @@ final class RowKeys {
 
     /// Opens the file, or creates an empty one, and destroys each secret without a row, which a crash may leave.
     /// - Parameter used: the slots of all rows.
-    /// - Throws: `PrivateFileError`; `StoreError.Problem.keyMissing` if the file lacks secrets of rows.
+    /// - Throws: `PrivateFileError`; `StoreError` with the problem `keyMissing` if the file lacks secrets of rows.
     init(at path: String, of spool: String, used: Set<Int>) throws {
         _ = try PrivateFile.ensure(path)
         try PrivateFile.restrict(path)
@@ -60,7 +60,7 @@ final class RowKeys {
         return (slot, secret)
     }
 
-    /// The secret in a slot; for a free slot all zeros, under which nothing was ever sealed.
+    /// The secret in a slot; all zeros, under which nothing is ever sealed, if the slot is free.
     /// - Throws: `PrivateFileError` if it cannot be read now.
     func secret(in slot: Int) throws(PrivateFileError) -> [UInt8] {
         var secret = [UInt8](repeating: 0, count: Self.length)

@@ -14,7 +14,7 @@ extension Spool {
         case final(Outcome)
     }
 
-    /// Looks up an envelope that will not be stored, but that an earlier process may have stored.
+    /// Looks up an envelope that an earlier process may have stored, or delivered.
     package func lookup(
         _ digest: Digest256, isolation: isolated (any Actor)? = #isolation
     ) async throws(StoreError) -> Known {

@@ -21,7 +21,7 @@ package final class Spool: Sendable {
     private static let retryDelay = Duration.seconds(1)
     /// Time until removed rows are also erased from SQLite's write-ahead log.
     private static let erasureDelay = Duration.seconds(2)
-    /// Expired outcomes purged with each batch, in addition to twice the number of outcomes that it adds.
+    /// The maximum number of expired outcomes purged with each batch, in addition to twice the number of its finishes.
     private static let purgedWithEachBatch = 100
 
     private let path: String
@@ -41,9 +41,10 @@ package final class Spool: Sendable {
     private let storedBytes: Atomic<Int>
     private let droppedCount = Atomic<Int>(0)
     private let erasureIsScheduled = Atomic<Bool>(false)
-    /// The farthest that the wall clock has stepped ahead, in seconds: what has expired by it alone is not purged.
+    /// The farthest that the wall clock has stepped ahead, in seconds: an envelope that expired only by this step is
+    /// not purged.
     private let farthestStep = Atomic<Int64>(0)
-    /// The number of committed transactions.
+    /// The number of committed transactions, for tests.
     let transactions = Atomic<Int>(0)
 
     /// Opens the spool, or creates an empty one. Only the owner can read the spool's files. Blocks while it reads the
@@ -112,10 +113,11 @@ package final class Spool: Sendable {
         return bytes + Self.maximumRow > maximumBytes ? .bytes : nil
     }
 
-    /// Approximate size of the largest row in bytes: an envelope with the longest ciphertext and device token.
+    /// The spool counts as full if less than this is left, in bytes: about the largest row for Apple or Google. A row
+    /// of Web Push may be larger.
     private static let maximumRow = 4096
 
-    /// Notes by how many seconds the wall clock has stepped ahead since the start.
+    /// Records by how many seconds the wall clock has stepped ahead since the start.
     func clockStepped(_ seconds: Int64) { farthestStep.max(seconds, ordering: .relaxed) }
 
     /// Removes expired rows. Returns at once.
@@ -252,7 +254,7 @@ package final class Spool: Sendable {
 
     // MARK: Reading
 
-    /// The ids of all stored envelopes, in the order of their arrival.
+    /// The ids of all stored envelopes, in the order in which they were stored.
     package func index(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> [Int64] {
         try await database.run { try $0.all("SELECT id FROM envelope ORDER BY id") { $0.integer(0) } }
     }

@@ -15,21 +15,23 @@ struct SpoolSchedule {
     /// Whether the spool is in use.
     private(set) var isOpen = false
     private var due: Heap<DueRow> = []
-    /// Rows are not read before this time; `nil` while rows are being read, or after ``stopLoading()``.
+    /// Rows are not read before this time; `nil` while rows are being read, and before the spool is open.
     private var loadsFrom: MonotonicTime?
-    /// Whether rows may be read: not while draining.
+    /// Whether rows may be read: from ``open(_:at:replayTime:)`` until ``stopLoading()``.
     private var mayLoad = false
     /// The parked envelopes, by row.
     var parked: [Int64: PendingEnvelope] = [:]
-    /// Number of envelopes in memory that were loaded from the spool.
+    /// Number of envelopes in memory that were read from the spool or taken over from another node.
     var loadedRows = 0
     /// Number of rows that are being read.
     private(set) var readingRows = 0
-    /// Number of pending envelopes in memory that wait for the disk before their first attempt.
+    /// Number of envelopes in memory that count as ``Custody/Use/storing``.
     var storing = 0
-    /// Number of envelopes that are planned to be stored or being written, also those that have ended since.
+    /// Number of envelopes that are planned to be stored or being written, including writes whose envelope has ended
+    /// since.
     var plansAndWrites = 0
-    /// The plans in the order of their ends, which is that of their beginnings. Some have ended.
+    /// The plans in the order of their ends, which is that of their beginnings. Includes some whose envelope is no
+    /// longer planned to be stored.
     private var plans: Deque<(end: MonotonicTime, envelope: PendingEnvelope)> = []
     /// Number of rows of an earlier process that have not been read.
     private(set) var unreadRows = 0
@@ -41,7 +43,8 @@ struct SpoolSchedule {
     var shortage: SpoolShortage?
     private var hasRoom = true
 
-    /// Begins with the rows of an earlier process.
+    /// Begins with the rows of an earlier process, which are due at once.
+    /// - Parameter replayTime: how long a resend of an envelope that an earlier process delivered may come.
     mutating func open(_ rows: [Int64], at now: MonotonicTime, replayTime: Duration) {
         for row in rows { due.insert(DueRow(time: MonotonicTime(nanoseconds: 0), row: row, isUnread: true)) }
         unreadRows = rows.count
@@ -68,31 +71,31 @@ struct SpoolSchedule {
         return plans.removeFirst().envelope
     }
 
-    /// Releases the first envelopes whose plan has ended.
+    /// Removes plans from the front whose envelope is no longer planned to be stored.
     mutating func removeEndedPlans() {
         while let first = plans.first, !first.envelope.custody.isPlanned { plans.removeFirst() }
     }
 
     // MARK: Rows
 
-    /// Reads no more rows.
+    /// From now on, ``takeDue(at:room:)`` returns no rows.
     mutating func stopLoading() { mayLoad = false }
 
     /// Whether an envelope that arrives now may be a resend of one that an earlier process stored or delivered.
     func mayHoldResends(at now: MonotonicTime) -> Bool { isOpen && (now < recoversUntil || unreadRows > 0) }
 
-    /// When ``takeDue(at:room:)`` may return rows; `nil` while none wait, rows are being read or memory has no room.
+    /// When ``takeDue(at:room:)`` may return rows; `nil` while none wait, rows are being read or memory has no room,
+    /// and after ``stopLoading()``.
     var nextLoad: MonotonicTime? {
         guard mayLoad, hasRoom, let loadsFrom, let first = due.min else { return nil }
         return max(first.time, loadsFrom)
     }
 
-    /// Schedules a row.
     mutating func add(_ row: Int64, at time: MonotonicTime) { due.insert(DueRow(time: time, row: row)) }
 
     /// Removes and returns the rows to read now. ``readEnded(_:failed:at:)`` must follow unless there are none.
-    /// - Parameter room: how many rows memory has room for. Without room, the next envelope that leaves memory calls
-    ///   this again.
+    /// - Parameter room: how many rows memory has room for. Without room, the next event after an envelope has left
+    ///   memory calls this again.
     mutating func takeDue(at now: MonotonicTime, room: Int) -> [DueRow] {
         let room = min(Self.rowsPerLoad, room)
         hasRoom = room > 0

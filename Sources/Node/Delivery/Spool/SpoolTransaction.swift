@@ -9,7 +9,8 @@ struct SpoolTransaction {
     /// Bytes of a row without its sealed content, including its index entries: a round number above what SQLite needs.
     static let rowOverhead = 96
 
-    /// Maximum number of expired rows that one transaction removes to make room.
+    /// Maximum number of expired rows that one transaction removes to make room; ``purge()`` removes up to this number
+    /// of each table.
     private static let maximumPurged = 2048
     /// How many expired rows are removed at a time.
     private static let purgedAtATime = 256
@@ -115,7 +116,7 @@ struct SpoolTransaction {
         return rows.count
     }
 
-    /// Removes expired outcomes and envelopes, up to the limit of one transaction.
+    /// Removes expired outcomes and envelopes, up to ``maximumPurged`` of each.
     mutating func purge() throws {
         try purgeOutcomes(limit: Self.maximumPurged)
         _ = try purgeEnvelopes(limit: Self.maximumPurged)

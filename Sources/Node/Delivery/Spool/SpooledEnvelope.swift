@@ -3,14 +3,14 @@
 import Cryptography
 import TNP
 
-/// An envelope as stored on disk and in the engine of a cluster, with everything that is required to deliver it after a restart. Prints as
-/// `<redacted>`.
+/// An envelope as stored on disk and in the engine of a cluster, with everything that is required to deliver it after a
+/// restart. Prints as `<redacted>`.
 package struct SpooledEnvelope: Sendable, Redacted {
     /// The app that the node determined; ``Envelope/app`` may be empty.
     package let app: String
     /// The app's envelope format; the node checked the envelope's fields against it.
     package let format: EnvelopeFormat
-    /// The envelope itself.
+    /// The envelope.
     package let envelope: Envelope
     /// When the envelope expires, Unix time in seconds; more than 0.
     package let expires: Int64

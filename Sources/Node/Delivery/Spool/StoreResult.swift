@@ -4,7 +4,7 @@ import TNP
 
 /// Why the spool is full.
 package enum SpoolShortage: String, Equatable, Sendable {
-    /// The rows have reached `spool.max_bytes`.
+    /// The rows have reached `spool.max_bytes`, or one more might exceed it.
     case bytes
     /// The number of envelopes has reached `spool.max_envelopes`.
     case envelopes

@@ -9,19 +9,19 @@ import TNP
 struct APIRequest: Redacted {
     /// The API of the request, which decides the form of the response.
     enum Dialect: Equatable {
-        /// `GET /relay`: Bisq 1 and Haveno.
+        /// `GET /relay`: Bisq 1, Haveno and early Bisq 2.
         case relay
         /// `POST /v1/apns/device/…` and `/v1/fcm/device/…`: Bisq 2 and bisqremote. `nil` for a phone whose platform the
         /// sender does not know: `POST /v1/handle/…`, or a handle in the place of the device token.
         case device(Magic?)
-        /// `/v1/handles`: the phone's own requests, if need be from a browser's page of this origin.
+        /// `/v1/handles`: the phone's own requests; `origin` is that of a browser's page, or `nil`.
         case handles(origin: String?)
     }
 
     /// The phone that the request is for.
     enum Phone: Equatable {
         case device(Magic, token: Bytes)
-        /// As in a pairing token: a desktop of today, which knows nothing of handles, puts it where the device token goes.
+        /// A desktop that knows nothing of handles sends the handle of a pairing token where the device token goes.
         case handle(Handle)
 
         /// - Throws: `Rejection` if `token` begins like a handle, but is none.
@@ -61,7 +61,8 @@ struct APIRoute: Redacted {
     let site: Bytes?
     private let request: HTTPRequest
     private let query: Bytes
-    /// The device token or the handle in the path; `nil` if it cannot be decoded.
+    /// The device token or the handle in the path, empty for `/relay`; `nil` if it cannot be decoded, or for a
+    /// ``phoneRequest``.
     private let address: Bytes?
 
     /// - Throws: ``NoRoute`` if the path is unknown, or does not accept the method.
@@ -93,7 +94,7 @@ struct APIRoute: Redacted {
             allowed = "GET"
         } else if let (magic, address) = Self.device(path) {
             self.address = PercentEncoding.decode(address)
-            // The dialect of a phone whose platform the sender does not know.
+            // A sender that puts a handle in place of the device token does not know the platform.
             dialect = .device(self.address?.starts(with: Handle.prefix.utf8) == true ? nil : magic)
             allowed = "POST"
         } else {
@@ -103,7 +104,8 @@ struct APIRoute: Redacted {
     }
 
     private static func device(_ path: Bytes) -> (Magic?, Bytes)? {
-        // The path does not name Apple's environment: if one does not know the device token, Delivery tries the other.
+        // The path does not name Apple's environment: if one environment does not know the device token, Delivery tries
+        // the other.
         let paths: [(String, Magic?)] = [
             ("/v1/apns/device/", .iOS), ("/v1/fcm/device/", .android), ("/v1/handle/", nil),
         ]

@@ -46,7 +46,8 @@ enum APIResponse {
         return HTTPResponse(status: 204, headers: allowing(origin) + fields)
     }
 
-    /// The fields that let a browser show the response to a page of this origin (Fetch Standard, "HTTP responses").
+    /// The header fields that let a browser pass the response to a page of this origin (Fetch Standard, "HTTP
+    /// responses").
     static func allowing(_ origin: String?) -> [(String, String)] {
         origin.map { [("access-control-allow-origin", $0), ("vary", "origin")] } ?? []
     }
@@ -72,7 +73,7 @@ enum APIResponse {
 
     /// The outcome of a pending request whose sender is rejected with this GOAWAY.
     static func outcome(of goAway: GoAway) -> Outcome {
-        // Nobody waits for the end of a block within a request.
+        // A block lasts longer than a client would wait: the response has no Retry-After.
         goAway.code == .abuse
             ? .retry(.connectionOverRate, after: 0, text: goAway.text)
             : .retry(.nodeBusy, after: goAway.retryAfter, text: goAway.text)
@@ -82,9 +83,10 @@ enum APIResponse {
     /// Bisq 2 reads the fields only with that status.
     private static func refusal(_ outcome: Outcome, _ magic: Magic?) -> HTTPResponse {
         let status = status(of: outcome, .device(magic))
-        // As in bisq-relay: Apple's Unregistered, ExpiredToken and BadDeviceToken, Google's UNREGISTERED. The desktop then
-        // deletes the registration, so a token that only belongs to another app must not be reported like this.
-        // A handle may get another device token.
+        // As in bisq-relay: Apple's Unregistered, ExpiredToken and BadDeviceToken, Google's UNREGISTERED. The desktop
+        // then deletes the registration, so a token that only belongs to another app must not be reported like this. A
+        // handle counts as unregistered only if the node does not know it: its owner may put another device token
+        // behind it.
         let isUnregistered =
             magic == nil
             ? outcome.reason == .unknownHandle
@@ -111,7 +113,7 @@ enum APIResponse {
 
     /// The push service's own name for the reason, if it has one.
     private static func code(of outcome: Outcome, _ status: Int, _ magic: Magic?) -> String {
-        // A handle does not tell whose phone it is.
+        // A handle does not tell the platform of its phone: the names are then Apple's.
         let isApple = magic?.isApple != false
         return switch (outcome.reason, status) {
         case (.unknownHandle, _): "UnknownHandle"

@@ -7,9 +7,9 @@ import NodeConfiguration
 import TNP
 import Time
 
-/// A connection at the HTTP endpoint, from an existing desktop client (Bisq, Haveno). Each request becomes a submission;
-/// its outcome becomes the response. The wait for a response is bounded, because a client drops all new notifications
-/// while it waits for one.
+/// A connection at the HTTP endpoint: of a desktop client (Bisq, Haveno), or of a phone that manages its handle. A
+/// notification becomes a submission, and its outcome the response. The wait for a response is bounded, because a
+/// desktop drops all new notifications while it waits for one.
 package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
     /// The settings of a connection, fixed for its lifetime.
     package struct Rules {
@@ -24,7 +24,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         var keepsHandles: Bool
         /// The origins of pages that may make requests about handles.
         var handleOrigins: [String]
-        /// The rate limit for requests about handles: to check a signature costs more than to refuse any other request.
+        /// The rate limit of requests about handles, whose signatures cost the node more to check than any other
+        /// request costs to refuse.
         var control: Rate
     }
 
@@ -65,14 +66,14 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         }
     }
 
-    /// Responds to a PROXY line that tor sends although listen.circuit_ids is off, so that the operator sees the cause.
+    /// Refuses a PROXY line that tor sends although listen.circuit_ids is off, with a text that tells the operator the
+    /// cause.
     private func refuseProxyLine(_ bytes: RawSpan) -> HTTPConnection.PreludeResult {
         guard bytes.withUnsafeBytes({ $0.starts(with: "PROXY ".utf8) }) else { return .done(taken: 0) }
         let text = "received a PROXY line, but listen.circuit_ids is off"
         return .refused(response: finalResponse(APIResponse.error(400, text)))
     }
 
-    /// Reads tor's PROXY line.
     private func readProxyLine(_ bytes: RawSpan) -> HTTPConnection.PreludeResult {
         do throws(ProtocolError) {
             let (id, taken) = try proxyLine.append(bytes)
@@ -111,7 +112,7 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         if let refusal = host.refusal(of: self, site: route.site, right: route.phoneRequest == nil ? .send : .register)
         {
             respond(APIResponse.response(to: route.dialect, refusal))
-            // The site is not to blame for what others send on its connection.
+            // A site's connection may carry requests of others (``KnownSites``), which must not be charged to the site.
             if refusal.kind == .rejected, circuit?.site == nil { host.countViolations(self, 1) }
             return
         }
@@ -135,8 +136,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         }
     }
 
-    /// Takes one request about a handle from the rate ``Rules/control``; sites have their own rate.
-    /// - Returns: the wait, if there is none left.
+    /// Counts a request about a handle against the rate limit ``Rules/control``, unless a site sends it.
+    /// - Returns: the time until the next one is allowed, if this one is not; else `nil`.
     private func takeControl() -> Duration? {
         guard circuit?.site == nil else { return nil }
         let wait = control.wait(rules.control, now: .now)
@@ -217,8 +218,8 @@ package final class HTTPSender: SenderConnection, HTTPConnection.Delegate {
         }
     }
 
-    /// Makes the timer fire at `deadline`, unless it fires earlier: it is not stopped for a response, so that most
-    /// requests do not touch it.
+    /// Makes the timer fire at `deadline`, unless it fires earlier. A response does not stop the timer, so that most
+    /// requests need not start it again.
     private func startTimer(until deadline: MonotonicTime) {
         if let timerFiresAt, timerFiresAt <= deadline { return }
         timerFiresAt = deadline

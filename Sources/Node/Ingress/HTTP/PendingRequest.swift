@@ -39,16 +39,16 @@ struct PendingRequest {
             }
     }
 
-    /// Handles the outcome of its submission.
+    /// Handles the outcome of the request.
     mutating func finished(_ outcome: Outcome, now: MonotonicTime) -> Action {
         outcome.isFinal ? .respond(outcome) : wait(outcome, until: now + Self.storedOutcomeTimeout)
     }
 
-    /// Handles that its stored envelope waits for a push service: to wait for the outcome would keep the desktop from
-    /// sending the next notification.
+    /// Handles that the request's stored envelope waits for a push service. The response does not wait for the outcome:
+    /// meanwhile, the desktop would send no other notification.
     func parked() -> Action { fallback.kind == .queued ? .respond(fallback) : .wait(until: deadline) }
 
-    /// Handles the refusal of its submission.
+    /// Handles the refusal of the request.
     mutating func refused(_ outcome: Outcome, now: MonotonicTime) -> Action {
         guard outcome.reason == .connectionOverRate else { return .respond(outcome) }
         return wait(outcome, until: now + min(.milliseconds(Int64(outcome.retryAfter)), Self.maximumRateDelay))

@@ -23,14 +23,14 @@ struct PhoneRequest: Redacted {
     private static let contentType = "application/octet-stream"
 
     let action: Action
-    /// The site whose page makes the request; `nil` if it does not come from a browser's page.
+    /// The origin of the page that makes the request; `nil` if no browser's page does.
     let origin: String?
     private let request: HTTPRequest
 
-    /// - Returns: `nil` if the path is not one of these.
-    /// - Throws: `APIRoute.NoRoute` if the path does not accept the method.
+    /// - Returns: `nil` if the path is none of `/v1/handles…`.
+    /// - Throws: `APIRoute.NoRoute` if the path names no valid handle, or does not accept the method.
     init?(_ request: HTTPRequest, path: Bytes) throws(APIRoute.NoRoute) {
-        // Most requests carry a notification: the look at their path costs nothing more.
+        // Most requests carry a notification, and end here: before anything is allocated.
         guard path.starts(with: Self.path.utf8) else { return nil }
         let actions: [String: Action]
         if path.elementsEqual(Self.path.utf8) {
@@ -57,7 +57,7 @@ struct PhoneRequest: Redacted {
 
     /// What the endpoint does with a request before it asks the node.
     enum Verdict {
-        /// It answers. Who asks a node for what WELCOME would deny has broken the protocol.
+        /// It answers. A request to a node that keeps no handles is a violation, as over TNP.
         case answer(HTTPResponse, isViolation: Bool)
         case ask
     }
@@ -70,7 +70,7 @@ struct PhoneRequest: Redacted {
         guard keepsHandles else {
             return .answer(APIResponse.error(404, "this node keeps no handles (handles.enabled)"), isViolation: true)
         }
-        // A browser's user is not to blame for what a page asks.
+        // No violation: a page makes such a request without its user's knowledge.
         guard origin.map(origins.contains) ?? true else {
             return .answer(
                 APIResponse.error(403, "the page's origin is not one of handles.origins"), isViolation: false)
@@ -78,7 +78,7 @@ struct PhoneRequest: Redacted {
         return action == .preflight ? .answer(APIResponse.preflight(for: origin), isViolation: false) : .ask
     }
 
-    /// What the owner of a handle asks of the node, without a number.
+    /// What the owner of a handle asks of the node; its request number is not set yet.
     /// - Parameter onions: the onions that the signature may name.
     /// - Returns: `nil` for requests without a signature.
     /// - Throws: `Rejection` with the first rule that the request breaks.
@@ -103,9 +103,9 @@ struct PhoneRequest: Redacted {
         return asked
     }
 
-    /// The answer to ``Action/challenge``. It names the onion that the phone asked for, and tells nobody another one: a
-    /// stranger who knows one onion of a node must not learn of the rest.
-    /// - Parameter onions: those that the signature may name.
+    /// The answer to ``Action/challenge``. It names the onion in the request's `Host` and no other: a stranger who
+    /// knows one onion of a node must not learn of the rest.
+    /// - Parameter onions: the onions that the signature may name.
     /// - Throws: `Rejection` if the phone asked for none of them.
     func response(_ puzzle: Puzzle, onions: [SignedOnion]) throws(Rejection) -> HTTPResponse {
         let host = request.header("host").flatMap { OnionAddress(host: $0.prefix { $0 != ":" }) }

@@ -11,7 +11,7 @@ struct SealedText: Redacted {
     let iv: Bytes
     let ciphertext: Bytes
 
-    /// Bytes of an AES-GCM iv.
+    /// The length of an AES-GCM iv, in bytes.
     private static let nonceLength = 12
 
     /// - Throws: `Rejection` if the text has neither form. The envelope checks the lengths of iv and ciphertext.

@@ -68,13 +68,14 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         if !isClosed { proceed(handle(event)) }
     }
 
-    /// What follows an event.
+    /// What follows an event: whether the connection closes, and the session's next deadline.
     private typealias Next = (closes: Bool, deadline: MonotonicTime?)
 
     /// Lets the session handle an event, and queues its output.
     private func handle(_ event: (inout IngressSession, inout IngressSession.Effects) -> Void) -> Next {
         if effects.output.isEmpty { effects.output = scratch.takeBuffer() }
-        // An event that arrives while another one's requests are performed does not close the connection for that one.
+        // An outcome may arrive while the requests of an earlier event are passed on. It must not close the connection
+        // because the earlier event will.
         effects.closes = false
         let deadline = Self.handle(event, in: &session, &effects)
         if effects.output.isEmpty {
@@ -133,7 +134,8 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
                 identify: { (key, seed) throws(ProtocolError) in try host.identify(self, by: key, seed: seed) },
                 &requests, &effects)
         }
-        // Only now that the output is queued: an outcome may come at once, and may close the connection.
+        // The requests are passed on after the output is queued: an outcome may come at once, and may close the
+        // connection.
         passOn(&requests)
         requests.removeAll()
         scratch.requests = requests
@@ -175,7 +177,7 @@ package final class IngressConnection: SenderConnection, ByteStreamHandler, Turn
         perform { session, effects in session.announce(puzzle, &effects) }
     }
 
-    /// Does nothing: the sender has QUEUED, and the final RESULT follows.
+    /// Does nothing: the sender has received QUEUED, and the final RESULT follows.
     package func parked(_ request: UInt32) {}
 
     package func refused(_ request: UInt32, _ refusal: Refusal) {

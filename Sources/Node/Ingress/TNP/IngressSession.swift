@@ -8,8 +8,8 @@ import NodeConfiguration
 import TNP
 import Time
 
-/// The node's side of a TNP connection (PROTOCOL §1–§6): takes bytes, outcomes and time; returns bytes and submissions.
-/// Performs no I/O and reads no clock.
+/// The node's side of a TNP connection (PROTOCOL §1–§6, §10, §11): takes bytes, outcomes and time; returns bytes,
+/// submissions and requests about handles. Performs no I/O and reads no clock.
 package struct IngressSession {
     /// The settings of a connection, fixed for its lifetime.
     package struct Rules: Sendable {
@@ -24,7 +24,8 @@ package struct IngressSession {
         /// The most submissions in flight.
         package var maximumInFlight: Int
         var handshakeTimeout: Duration
-        /// How long a connection may be idle after HELLO: no frame arrives and nothing is in flight.
+        /// How long a connection may be idle after HELLO: no frame arrives, and nothing is in flight but submissions
+        /// that were answered with QUEUED.
         package var idleTimeout: Duration
         /// How long one frame may take to arrive.
         var frameTimeout: Duration
@@ -102,13 +103,13 @@ package struct IngressSession {
     private var phase: Phase
     private var proxyLine = ProxyLineDecoder()
     private var decoder = FrameDecoder(maximumLength: Frame.maximumLengthBeforeWelcome)
-    /// Submissions without a final result.
+    /// Submissions, and requests of handles' owners, without a final answer.
     private var inFlight: Set<RequestNumber> = []
     /// The part of ``inFlight`` that are requests of handles' owners, which REGISTERED answers.
     private var aboutHandles: Set<RequestNumber> = []
     /// The part of ``inFlight`` that is stored durably. The sender has received QUEUED, so the connection may close.
     private var queued: Set<RequestNumber> = []
-    /// The time of the last frame or the last final result, whichever is later.
+    /// The time of the last frame or the last final answer, whichever is later; before them, that of the connection.
     private var idleSince: MonotonicTime
     /// Excess submissions since the last accepted one: after GOAWAY, or above ``Rules/maximumInFlight``.
     private var excess = 0
@@ -118,7 +119,7 @@ package struct IngressSession {
     private var control = Allowance()
     /// The seed of WELCOME's puzzle, which AUTH signs.
     private var seed: [UInt8] = []
-    /// The site that has proved itself on this connection.
+    /// The site that has last proved itself on this connection.
     private var site: Site?
 
     init(rules: Rules, now: MonotonicTime) {
@@ -147,10 +148,11 @@ package struct IngressSession {
 
     /// Handles received bytes.
     /// - Parameters:
-    ///   - comesFrom: takes tor's circuit ID, if tor passes it on; returns the GOAWAY to reject the connection with.
+    ///   - comesFrom: takes tor's circuit ID, if tor passes it on; returns the GOAWAY to reject the connection with,
+    ///     `nil` if it is admitted.
     ///   - welcome: makes the WELCOME that answers HELLO.
-    ///   - identify: the site that AUTH with this seed proves; `nil` if it proves none. The connection then counts as
-    ///     the site's. Throws if there is no room for the site.
+    ///   - identify: finds the site that AUTH with this seed proves; `nil` if it proves none. The connection then
+    ///     counts as the site's. Throws if there is no room for the site.
     mutating func received(
         _ bytes: RawSpan, now: MonotonicTime, comesFrom: (UInt32) -> GoAway? = { _ in nil },
         welcome: (Rules) -> Welcome,
@@ -314,7 +316,7 @@ package struct IngressSession {
             guard rules.siteMode != .off else {
                 throw ProtocolError(code: .protocolError, text: "received AUTH, but this node takes no site keys")
             }
-            // Checking a signature costs more than any other frame without a submission.
+            // A signature takes longer to check than any other frame without a submission.
             try countControl(now)
             guard let proved = try identify(authentication, seed) else {
                 requests.violations += 1
@@ -348,9 +350,10 @@ package struct IngressSession {
         if excess > rules.maximumInFlight { try countControl(now) }
     }
 
-    /// Checks that a request may be taken now, whatever it asks for.
-    /// - Parameter right: what a site needs to be allowed to do.
-    /// - Returns: the outcome of a request that may not; `nil` if it may.
+    /// Checks what holds for submissions and for requests about handles alike.
+    /// - Parameter right: the right that a site needs for the request.
+    /// - Returns: the outcome with which to refuse the request; `nil` if it may be taken.
+    /// - Throws: if the request number is still in flight, or too many requests were refused in a row.
     private mutating func refusal(
         of request: UInt32, right: Site.Right, _ now: MonotonicTime, _ requests: inout Requests
     ) throws(ProtocolError) -> Outcome? {
@@ -404,7 +407,7 @@ package struct IngressSession {
         let request = fields.request
         func answer(_ outcome: Outcome) { effects.output.append(HandleResult(request: request, outcome: outcome)) }
         if let outcome = try refusal(of: request, right: .register, now, &requests) { return answer(outcome) }
-        // Checking a signature costs more than any other frame without a submission.
+        // The rate limit bounds the signatures that a connection makes the node check.
         let wait = site == nil ? control.wait(rules.control, now: now) : .zero
         guard wait == .zero else { return answer(.retry(.connectionOverRate, after: wait.wireMilliseconds)) }
         if site == nil { control.take(rules.control, now: now) }

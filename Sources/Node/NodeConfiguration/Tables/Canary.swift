@@ -10,7 +10,7 @@ extension Configuration {
         package var phoneFile: String
         /// The app of the phone; `nil` for the first one.
         package var app: String?
-        /// Seconds between two attempts.
+        /// Average seconds between two notifications.
         package var interval: Int
 
         /// Reads the pairing token.
@@ -40,8 +40,8 @@ extension Configuration {
             self.interval = interval
         }
 
-        /// `nil` if the node rings no phone.
-        /// - Parameter apps: all apps; `nil` for each that cannot be read.
+        /// Reads `[canary]`; `nil` if the node rings no phone.
+        /// - Parameter apps: all apps; `nil` stands for one that cannot be read.
         init?(_ root: TableReader, apps: [App?]) {
             let table = root.table(
                 "canary",

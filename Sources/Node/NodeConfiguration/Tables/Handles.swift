@@ -20,7 +20,7 @@ extension Configuration {
             self.origins = origins
         }
 
-        /// `nil` if the node keeps no handles.
+        /// Reads `[handles]`; `nil` if the node keeps no handles.
         init?(_ root: TableReader) {
             let table = root.table(
                 "handles",

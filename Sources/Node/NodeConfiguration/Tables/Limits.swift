@@ -43,9 +43,10 @@ extension Configuration {
         package var frameTimeout: Int
         /// Seconds a sender may leave its results unread.
         package var readTimeout: Int
-        /// Rate limit of frames that carry no submission (PING, PONG and unknown ones) on one connection.
+        /// Rate limit, on one connection, of PING, PONG and unknown frames, requests about handles, and submissions
+        /// above ``inFlight``.
         package var control: Rate
-        /// Maximum attempts in flight at one push service.
+        /// Maximum attempts in flight in one lane.
         package var concurrency: Int
         /// Seconds to receive an HTTP request, from its first byte.
         package var httpRequestTimeout: Int

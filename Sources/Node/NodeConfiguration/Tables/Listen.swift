@@ -9,16 +9,16 @@ extension Configuration {
     package struct Listen: Sendable, Equatable {
         static var restartKeys: [RestartKey] { [RestartKey("listen", \.listen)] }
 
-        /// The value with which the operator leaves an endpoint to the node.
+        /// The value that lets the node choose an endpoint.
         private static let automatic = "on"
-        /// For a tor that is not the node's own.
+        /// What ``automatic`` stands for if the tor is not the node's own.
         private static let ports = (
             tnp: Endpoint.tcp(host: "127.0.0.1", port: 7077), http: Endpoint.tcp(host: "127.0.0.1", port: 7080)
         )
 
         /// The endpoint for TNP senders, to which tor forwards streams of the onion service.
         package var tnp: Endpoint
-        /// The endpoint of the HTTP API for today's desktops; `nil` if it is disabled.
+        /// The endpoint of the HTTP API, for desktops that do not speak TNP; `nil` if it is disabled.
         package var http: Endpoint?
         /// The endpoint of the HTTP API for desktops that reach the node without tor, on a home network; `nil` if it is
         /// disabled.
@@ -94,7 +94,7 @@ extension Configuration {
             }
         }
 
-        /// Listens for the node's own tor: at sockets in this directory, unless the file names addresses.
+        /// Sets the endpoints for the node's own tor: sockets in this directory, unless the file names addresses.
         mutating func serveOwnTor(in directory: String) {
             // The node's own tor always sends circuit ids.
             circuitIDs = true
@@ -102,8 +102,8 @@ extension Configuration {
             if isAutomatic.http { http = .unix(path: "\(directory)/http.sock") }
         }
 
-        /// Why this process cannot listen on one of ``endpoints``; `nil` if it can, or if it cannot tell: a directory of which
-        /// the node or systemd takes care may not exist yet, or be closed to the user who asks.
+        /// Why this process cannot listen on one of ``endpoints``; `nil` if it can, or if that is unknown: a directory
+        /// that the node or systemd creates may not exist yet, or this user may not enter it.
         package func obstacle(to endpoint: Endpoint) -> ListenError? {
             if case .unix(let path) = endpoint,
                 endpoint == tnp && isAutomatic.tnp || endpoint == http && isAutomatic.http,

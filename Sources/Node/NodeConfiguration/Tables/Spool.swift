@@ -16,7 +16,7 @@ extension Configuration {
         /// Maximum number of stored envelopes.
         package var maximumEnvelopes: Int
 
-        /// `nil` if the spool is off.
+        /// Reads `[spool]`; `nil` if the spool is disabled.
         /// - Parameter state: the state directory.
         init?(_ root: TableReader, state: String) {
             let table = root.table(

@@ -32,7 +32,7 @@ extension Configuration {
         package var hasSOCKSPort = false
 
         private static let program = "tor"
-        /// tor keeps circuits for each onion.
+        /// The number of further onions is limited because tor keeps circuits for each.
         private static let maximumOnions = 16
 
         /// The settings of tor that this table describes.
@@ -53,7 +53,8 @@ extension Configuration {
             return settings
         }
 
-        /// - Parameter http: the endpoint of the HTTP API.
+        /// Reads `[tor]`.
+        /// - Parameter http: the endpoint of the HTTP API; `nil` if it is disabled.
         init(_ root: TableReader, http: Endpoint?) {
             let table = root.table("tor", "The onion service; see quickstart.md.")
             managed = table.flag(

@@ -5,7 +5,7 @@ import HTTP2
 import TNP
 
 /// The outcome table for APNs' answers. Source of the reasons: Apple, "Handling notification responses from APNs";
-/// users have reported BadEnvironmentKeyInToken.
+/// BadEnvironmentKeyInToken is known from reports of users only.
 package enum APNsAnswers {
     /// One row of the table.
     package struct Row: Sendable {
@@ -87,7 +87,7 @@ package enum APNsAnswers {
         }
     }
 
-    /// Classifies an answer by the table. One without the form of APNs' answers is not APNs'.
+    /// Classifies an answer by the table, or as a ``ForeignAnswer`` if it does not have the form of APNs'.
     package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200, let field = response.headers["apns-id"], !field.isEmpty,
             let id = MessageID(field)

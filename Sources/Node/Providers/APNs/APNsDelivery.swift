@@ -19,7 +19,7 @@ package enum APNsCredential: Hashable, Sendable {
         }
     }
 
-    /// What the dashboard calls it.
+    /// Its name on the dashboard.
     fileprivate var title: String {
         switch self {
         case .token: "APNs key"

@@ -67,7 +67,7 @@ package final class APNsProvider: Provider, ResponseReceiver {
             }
             return requester.finish(Disposition.unavailable(seconds: 30).attemptResult(answer: "no-provider-token"))
         }
-        // Taken, because the request may fail before `start` returns, and a replay would write it again.
+        // Takes the request out of the property: if it fails before `start` returns, a replay writes another one.
         var request = Request(headers: HeaderBlock(), body: [])
         swap(&request, &self.request)
         do throws(Rejection) {

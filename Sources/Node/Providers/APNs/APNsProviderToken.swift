@@ -15,8 +15,8 @@ package protocol ProviderTokenStore {
 
 /// Renews a provider token for all nodes of a cluster.
 package protocol SharedTokenRenewal: AnyObject {
-    /// Asks for another token in place of this one, which APNs has refused as expired. The token changes later.
-    /// - Returns: whether another node may be asked. If not, the token is renewed at once.
+    /// Renews the token of all nodes, which APNs has refused. It changes later.
+    /// - Returns: `false` if the nodes cannot agree on a token now: the caller then renews its own.
     func renew(_ token: APNsProviderToken) -> Bool
 }
 
@@ -35,10 +35,9 @@ package final class APNsProviderToken {
     private final class Issued {
         let token: [UInt8]
         let header: [UInt8]
-        /// What the token itself says, Unix time in seconds.
+        /// The token's `iat`, Unix time in seconds.
         let issuedAt: Int64
-        /// The age of the token in seconds when this process obtained it, by the wall clock: 0 if this process issued
-        /// it.
+        /// The age of the token in seconds when this process obtained it, by the wall clock; 0 for a new token.
         let initialAge: Int64
         /// Whether the wall clock showed a time before ``issuedAt`` then, so that ``initialAge`` is a guess.
         let isAgeGuessed: Bool
@@ -50,7 +49,7 @@ package final class APNsProviderToken {
             self.token = token
             header = Array("bearer ".utf8) + token
             self.issuedAt = issuedAt
-            // Nobody's numbers lead out of a token's longest life.
+            // Bounds the age: a token from a file or another node may have any `iat`.
             let (age, isOverflow) = now.subtractingReportingOverflow(issuedAt)
             initialAge = isOverflow ? 0 : min(max(0, age), maximumLife)
             isAgeGuessed = isOverflow || age < 0
@@ -68,7 +67,7 @@ package final class APNsProviderToken {
         }
     }
 
-    /// The issuer after a reload may be another process with the same key.
+    /// Issues tokens. A reload replaces it: the key may be in another process then.
     package var issuer: any ProviderTokenIssuer
     private let keeping: (any ProviderTokenStore)?
     /// `nil` if this node shares no token with others.
@@ -88,7 +87,8 @@ package final class APNsProviderToken {
         self.keeping = keeping
     }
 
-    /// The value of the `authorization` header; `nil` if there is no valid token. One may be issued now (``isBeingIssued``).
+    /// The value of the `authorization` header; `nil` if there is no valid token. Begins to issue one if that is due;
+    /// see ``isBeingIssued``.
     /// - Parameters:
     ///   - now: Unix time in seconds, for `iat`.
     ///   - clock: the monotonic time, for the token's age.
@@ -110,7 +110,7 @@ package final class APNsProviderToken {
         issued.isSeen = true
     }
 
-    /// Calls `action` when the issuer has answered.
+    /// Calls `action` when the issuer has answered; at once if no token is being issued.
     package func whenIssued(_ action: @escaping () -> Void) {
         if isBeingIssued { waiting.append(action) } else { action() }
     }
@@ -118,7 +118,8 @@ package final class APNsProviderToken {
     /// The age of the current token in seconds; `nil` if there is none yet.
     package func age(at clock: MonotonicTime) -> Int64? { issued?.age(at: clock) }
 
-    /// Issues a new token after APNs reported this one as expired, unless it would be the second in 20 minutes.
+    /// Issues a new token after APNs refused this one, unless it would be the second in 20 minutes, or the cluster
+    /// renews it (``sharing``).
     /// - Parameter result: receives whether the current token differs from the refused one, at once or later.
     package func renew(
         refused header: [UInt8], at now: Int64, clock: MonotonicTime = .now, _ result: @escaping (Bool) -> Void
@@ -132,7 +133,7 @@ package final class APNsProviderToken {
     }
 
     private func make(now: Int64, clock: MonotonicTime) {
-        // Asking at every envelope would cost every envelope.
+        // After a failure, envelopes do not each cause another request.
         guard clock >= nextIssue, !isBeingIssued else { return }
         isBeingIssued = true
         let isUnseen = issued.map { !$0.isSeen && $0.isMisdated(at: now, clock: clock) } ?? false
@@ -155,13 +156,13 @@ package final class APNsProviderToken {
         issued = latest
     }
 
-    /// The token, made now or by an earlier process. One that Apple has not seen, and that bears the time of a clock that
-    /// was wrong, is none: another one may take its place at once.
+    /// The token, issued by this or an earlier process. `nil` also for one that Apple has not seen and that a wrong
+    /// clock has dated: another one may replace it at once.
     private func current(at now: Int64, clock: MonotonicTime) -> Issued? {
         guard let present = issued ?? loadStored(now: now, clock: clock) else { return nil }
         if !present.isSeen, present.isMisdated(at: now, clock: clock) { return nil }
         if present.isAgeGuessed, now >= present.issuedAt {
-            // The clock was wrong when it was loaded.
+            // The clock was wrong when the token was loaded.
             issued = Issued(
                 present.token, issuedAt: present.issuedAt, obtainedAt: clock, wall: now, isSeen: present.isSeen)
             return issued
@@ -171,19 +172,19 @@ package final class APNsProviderToken {
 
     // MARK: Sharing
 
-    /// The token, made now or by an earlier process; `nil` if there is none.
+    /// The token, issued by this or an earlier process or by another node; `nil` if there is none.
     package func present(at now: Int64, clock: MonotonicTime = .now) -> [UInt8]? {
         current(at: now, clock: clock)?.token
     }
 
-    /// Issues a new token for all nodes.
+    /// Begins to issue a new token, which the cluster then shares.
     package func issue(at now: Int64, clock: MonotonicTime = .now) { make(now: now, clock: clock) }
 
-    /// Uses a token that another node has issued, as old as the token itself says.
+    /// Uses a token that another node has issued; its `iat` gives its age.
     /// - Returns: whether it is a token of this key, from a clock that agrees with this node's.
     package func adopt(_ token: [UInt8], at now: Int64, clock: MonotonicTime = .now) -> Bool {
         guard let issuedAt = issuer.issueTime(of: token) else { return false }
-        // One from a clock that was wrong is of no use, and would take the place of a good one.
+        // A token that a wrong clock has dated is of no use, and would replace a good one.
         let (age, isOverflow) = now.subtractingReportingOverflow(issuedAt)
         guard !isOverflow, (-GuardedClock.tolerance...Self.maximumLife + GuardedClock.tolerance).contains(age) else {
             return false

@@ -46,7 +46,6 @@ package struct APNsProfile: Sendable {
         }
     }
 
-    /// Creates a profile.
     package init(
         topic: String, format: EnvelopeFormat, messageMagic: String, alert: Alert, sound: String = "default",
         contentAvailable: FlagRule = .request, mutableContent: FlagRule = .request

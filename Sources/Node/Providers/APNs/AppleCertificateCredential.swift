@@ -76,7 +76,7 @@ private final class RemoteCertificateKey: RemoteKey {
 /// Signs for TLS connections to Apple.
 private struct HeldCertificateKey: HeldKey {
     let certified: CertifiedKey
-    /// A node opens several connections at once, and reconnects with pauses.
+    /// Enough for a node, which opens several connections at once and reconnects with pauses.
     private var limit = UseLimit(burst: 60, perSecond: 1)
 
     init(certified: CertifiedKey) { self.certified = certified }

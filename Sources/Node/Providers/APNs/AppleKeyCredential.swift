@@ -9,7 +9,7 @@ package struct AppleKeyCredential: Credential {
     package static let kind = "apple-key"
 
     package let issuer: any ProviderTokenIssuer
-    /// Here; `nil` if the key is in another process.
+    /// The key; `nil` if it is in another process.
     private let own: AppleKey?
 
     /// What is not secret about a key.
@@ -68,7 +68,7 @@ package struct AppleKeyCredential: Credential {
     package var key: any HeldKey { HeldAppleKey(key: own) }
 }
 
-/// One of Apple's keys, in another process.
+/// A key for provider tokens that is in another process.
 private final class RemoteAppleKey: ProviderTokenIssuer {
     let publicKey: AppleKey.Public
     private let key: any RemoteKeyAccess
@@ -78,13 +78,13 @@ private final class RemoteAppleKey: ProviderTokenIssuer {
         self.key = key
     }
 
-    /// The other process's clock says when.
+    /// Ignores `now`: the other process uses its own clock.
     func issue(at now: Int64, inPlaceOfUnseen isUnseen: Bool, _ result: @escaping ([UInt8]?) -> Void) {
         key.ask(AppleKeyCredential.Question(isUnseen: isUnseen).json, result)
     }
 }
 
-/// Issues the latest provider token, or a new one if Apple accepts one already.
+/// Answers with the latest provider token, or with a new one if Apple accepts another by then.
 private struct HeldAppleKey: HeldKey {
     let key: AppleKey?
 

@@ -6,7 +6,7 @@ import Cryptography
 package struct AppleTokens {
     /// By a hash of key and ids: those in use, and those of an earlier assembly.
     package private(set) var byKey: [Digest256: APNsProviderToken]
-    /// By app.
+    /// By the name of the app.
     package internal(set) var byApp: [String: APNsProviderToken] = [:]
     private var issuers: [Digest256: any ProviderTokenIssuer] = [:]
 
@@ -24,7 +24,7 @@ package struct AppleTokens {
         return token
     }
 
-    /// Uses the issuers of this assembly for tokens of an earlier one: the key's file may have moved.
+    /// Gives tokens of an earlier assembly the issuers of this one: the key may be in another file or process now.
     package func useIssuers() {
         for (identity, issuer) in issuers { byKey[identity]?.issuer = issuer }
     }

@@ -4,7 +4,7 @@ import Cryptography
 import Glibc
 import Settings
 
-/// Checks credentials.
+/// Checks of credential files, for `tocsin check`.
 enum CredentialCheck {
     /// A certificate that expires within this number of seconds is a warning.
     static let expiryNotice: Int64 = 30 * 86_400

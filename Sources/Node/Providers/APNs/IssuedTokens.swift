@@ -8,13 +8,13 @@ import Time
 package struct IssuedTokens: Codable, Equatable, Redacted {
     private struct Token: Codable, Equatable {
         var text: Base64Bytes
-        /// `MonotonicTime.nanoseconds`.
+        /// When it was issued, by the monotonic clock, in nanoseconds.
         var time: UInt64
-        /// By the wall clock, Unix time in seconds.
+        /// The same by the wall clock, Unix time in seconds.
         var unix: Int64
     }
 
-    /// More than the apps of a node.
+    /// The largest number of keys: more than a node has apps.
     package static let maximum = 64
 
     package init() {}
@@ -31,7 +31,7 @@ package struct IssuedTokens: Codable, Equatable, Redacted {
         return token.text.bytes
     }
 
-    /// Takes over what another key holder has issued meanwhile.
+    /// Adds the tokens that another key holder has issued; of two tokens of a key, the later one counts.
     package mutating func merge(_ other: IssuedTokens) {
         tokens.merge(other.tokens) { $0.time > $1.time ? $0 : $1 }
     }

@@ -6,7 +6,7 @@ import Cryptography
 package protocol ProviderTokenIssuer: AnyObject, Sendable {
     /// The public half of the key.
     var publicKey: AppleKey.Public { get }
-    /// Gives the latest token, or a new one if Apple accepts one by now.
+    /// Issues a token. A key holder gives the latest one instead while Apple would not accept another.
     /// - Parameters:
     ///   - now: Unix time in seconds.
     ///   - isUnseen: whether to replace the latest token although it is young: its `iat` is wrong, and Apple has not seen it.

@@ -36,7 +36,8 @@ package struct CheckedServer: Sendable {
     package let trustFile: String?
 }
 
-/// What probes of push services share: connections, provider tokens and what they find out about the clock. On one loop.
+/// What probes of push services share: settings, provider tokens, and what they find out about the servers and the
+/// clock. Used on one loop.
 package final class ProbeDesk {
     /// The timeout for an answer.
     private static let timeout = Duration.seconds(10)

@@ -5,7 +5,7 @@ import TNP
 
 /// The ways to deliver.
 package enum DeliveryKinds {
-    /// All of them. Where several know a platform's message magic, the first one counts.
+    /// All ways to deliver. If an app has several with a message magic for a platform, the first counts.
     package static let all: [any AppDelivery.Type] = [
         APNsDelivery.self, FCMDelivery.self, UpstreamDelivery.self, WebPushDelivery.self,
     ]
@@ -29,7 +29,7 @@ package enum DeliveryKinds {
     }
 
     /// Reads the settings that all apps share.
-    /// - Returns: reads an app's ways to deliver.
+    /// - Returns: a function that reads an app's ways to deliver.
     package static func reader(
         _ root: TableReader
     ) -> (_ app: AppIdentity, _ table: TableReader) -> [any AppDelivery] {

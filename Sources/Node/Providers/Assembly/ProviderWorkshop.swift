@@ -6,10 +6,10 @@ import HTTP2
 import Settings
 import TNP
 
-/// Where providers are made from settings and credentials. Every credential is read and checked before the node replaces
+/// Makes providers from settings and credentials. Every credential is read and checked before the node replaces
 /// anything.
 package struct ProviderWorkshop {
-    /// A provider with a fingerprint of its settings.
+    /// A provider with a fingerprint of its settings and credentials.
     package struct Part {
         package let provider: any Provider
         /// Equal for providers with the same settings and credentials.
@@ -48,7 +48,8 @@ package struct ProviderWorkshop {
             self.socksPort = socksPort
         }
 
-        /// The timeout for a connection, with name lookup and TLS: a proxy such as tor has circuits to build first.
+        /// The timeout for a connection, including name lookup and TLS; longer through a proxy, because tor builds
+        /// circuits first.
         var dialTimeout: Duration { outboundProxy == nil ? .seconds(10) : .seconds(30) }
 
         /// A server, and how the node connects to it.
@@ -107,7 +108,7 @@ package struct ProviderWorkshop {
         do {
             let loaded = try source.load(use.reference)
             ingredients.add(loaded.fingerprint.bytes)
-            // The key holder knows a credential by the names of its files.
+            // A provider asks the key holder by this reference: another reference needs another provider.
             ingredients.add(use.reference.canonicalText)
             return loaded.credential
         } catch {

@@ -8,14 +8,16 @@ package struct PushService: Sendable {
     package let name: String
     /// The name in metrics of the service's environment.
     package let environment: Environment
-    /// The platform whose device tokens have the same form, and of which a sender may not know which one it is.
+    /// The platform of the service's other environment: its device tokens have the same form, so that a sender may name
+    /// the wrong one. `nil` if there is none.
     package let otherEnvironment: Magic?
     /// Whether senders name the server, so that each server has a lane, a breaker and pauses of its own.
     package let hasLanePerServer: Bool
-    /// Whether the node may authenticate with a certificate, whose end the service answers with silence.
+    /// Whether the node may authenticate with a certificate. Once it has expired, the service answers no request, as in
+    /// an outage.
     package let mayUseCertificate: Bool
-    /// Makes a device token that no phone has, for a probe: the service looks at the credential first. `nil` if there is no
-    /// service to ask before a sender names one.
+    /// Makes a device token that no phone has, for a probe: the service checks the credential first. `nil` for Web
+    /// Push, whose servers the senders name.
     package let probeToken: (@Sendable () -> [UInt8])?
 
     package enum Environment: String, Sendable {

@@ -4,8 +4,8 @@ import Cryptography
 import Settings
 import Time
 
-/// A credential, ready for use: with its key, or in a process without it, which asks the process that has it. Each kind is
-/// one type beside its provider.
+/// What an app authenticates with to a push service. Its key is in this process, or in another one, which this process
+/// asks for what the key signs. Each kind is one type in the folder of its provider.
 package protocol Credential: Sendable {
     /// The name of the kind in references.
     static var kind: String { get }
@@ -16,9 +16,9 @@ package protocol Credential: Sendable {
     /// - Parameter facts: what that process says about it: ``facts``.
     init(_ reference: CredentialReference, facts: [UInt8], key: any RemoteKeyAccess) throws(CredentialProblem)
 
-    /// What is not secret about it, as JSON.
+    /// What is not secret about it, in the encoding of its kind.
     var facts: [UInt8] { get }
-    /// What its key may be used for, and how often; for the process that has the key.
+    /// The key with the rules of its use, for the process that has it.
     var key: any HeldKey { get }
 }
 
@@ -27,14 +27,14 @@ package typealias CredentialProblem = ConfiguredFile.Problem
 
 /// A credential as the configuration names it.
 package struct CredentialReference: Hashable, Codable, Sendable {
-    /// `Credential.kind`
+    /// ``Credential/kind``
     package let kind: String
     /// The names of its files.
     package let files: [String]
-    /// What the configuration says besides, by its key.
+    /// The credential's other settings, by configuration key.
     package let fields: [String: String]
 
-    /// All of it, the same for equal references: a dictionary has another order each time.
+    /// The reference as text, the same for equal references: sorted, because the order of a dictionary varies.
     var canonicalText: String {
         "\(kind) \(files) \(fields.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" })"
     }
@@ -73,8 +73,9 @@ package protocol CredentialSource: Sendable {
     func load(_ reference: CredentialReference) throws(CredentialProblem) -> LoadedCredential
 }
 
-/// A key in the process that holds it: decides what it is used for. A value: questions and the time go in, answers come
-/// out. The other process is not trusted: it must not get more than it needs, nor make the key's owner look bad.
+/// A key in the process that holds it, with the rules of its use. A value: questions and the time go in, answers come
+/// out. The process that asks is not trusted: it gets no more signatures than a node needs, so that it cannot make
+/// Apple or Google act against the key's owner.
 package protocol HeldKey: Sendable {
     /// Answers a question.
     /// - Parameters:
@@ -108,7 +109,7 @@ package struct KeyAnswer: Equatable {
     package static let refused = KeyAnswer(nil)
 }
 
-/// Asks about a key in another process.
+/// Sends questions to the process that holds a credential's key.
 package protocol RemoteKeyAccess: AnyObject, Sendable {
     /// - Parameter result: receives the answer on the loop, at once or later; `nil` if there is none.
     func ask(_ question: [UInt8], _ result: @escaping ([UInt8]?) -> Void)

@@ -3,8 +3,8 @@
 import Cryptography
 import Settings
 
-/// What people put in the place of a credential file: the common kinds, by the form of the bytes. Names nothing of the
-/// content.
+/// The kind of a file that was given as a credential, by the form of its bytes: the kinds that operators often confuse.
+/// Holds no part of the content.
 enum CredentialFileKind: Equatable {
     case empty, utf16, html, zip
     /// A JSON file, with its `type` if that is one of Google's.
@@ -90,7 +90,8 @@ enum CredentialFileKind: Equatable {
         return kind == .privateKey && !text.contains("-----END") ? .cut : kind
     }
 
-    /// What the file is, as the subject's complement; `nil` for a private key, whose fault is elsewhere.
+    /// What the file is or what is wrong with it, as the predicate of a sentence about the file; `nil` for a private
+    /// key, which has the right form.
     var description: String? {
         switch self {
         case .empty: "is empty"
@@ -128,14 +129,15 @@ enum CredentialFileKind: Equatable {
 package enum CredentialFileUse {
     case appleKey, appleCertificate, googleAccount
 
-    /// Why a file cannot be used, apart from who may read it; `nil` if it can, or needs a password first.
+    /// Why a file cannot be used; `nil` if it can, or if only its password is missing. Does not check who may read the
+    /// file.
     package func problem(ofFile file: String) -> String? {
         do {
             let bytes = try ConfiguredFile.read(file, mustBePrivate: false)
             do {
                 switch self {
                 case .appleKey:
-                    // Only the key is looked at; the ids are asked for later.
+                    // Any ids will do: this checks the key only, and `tocsin init` asks for the ids later.
                     let id = String(repeating: "A", count: AppleKeyName.length)
                     _ = try AppleKey(pem: bytes, keyID: id, teamID: id)
                 case .appleCertificate:
@@ -155,7 +157,7 @@ package enum CredentialFileUse {
     }
 
     /// Why a file cannot be used.
-    /// - Parameter error: the error of the one who has read it, for a file of an unknown kind.
+    /// - Parameter error: why it could not be parsed; for a file of the expected kind or of an unknown one.
     func problem(_ bytes: [UInt8], _ error: some CustomStringConvertible) -> String {
         let kind = CredentialFileKind(bytes)
         let what = isExpected(kind) ? nil : kind?.description

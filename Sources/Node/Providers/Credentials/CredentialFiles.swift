@@ -4,7 +4,7 @@ import Cryptography
 import FoundationEssentials
 import Settings
 
-/// The credentials' own files, whose keys are then in this process.
+/// Loads credentials from their files. Their keys are then in this process.
 package struct CredentialFiles: CredentialSource {
     package init() {}
 
@@ -28,7 +28,7 @@ extension Encodable {
 }
 
 extension Decodable {
-    /// From JSON; `nil` if the bytes are none of this type.
+    /// From JSON; `nil` if the bytes do not encode this type.
     package init?(ifJSON bytes: [UInt8]) {
         guard let value = try? JSONDecoder().decode(Self.self, from: Data(bytes)) else { return nil }
         self = value

@@ -11,14 +11,14 @@ package struct UseLimit: Sendable {
 
     /// - Parameters:
     ///   - burst: how often it may be used at once, at least 1.
-    ///   - perSecond: how often a second afterwards.
+    ///   - perSecond: how many uses a second the bucket regains.
     package init(burst: Double, perSecond: Double) {
         self.burst = burst
         self.perSecond = perSecond
         left = burst
     }
 
-    /// Uses it once, if the limit allows that now.
+    /// Takes one use from the bucket; `false` if none is left.
     package mutating func take(at now: MonotonicTime) -> Bool {
         let seconds = last.map { (now - $0).milliseconds / 1000 } ?? 0
         left = min(burst, left + seconds * perSecond)

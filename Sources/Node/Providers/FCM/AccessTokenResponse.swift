@@ -49,7 +49,6 @@ enum AccessTokenResponse: Equatable {
         let error_description: String?
     }
 
-    /// Classifies an answer.
     init(_ response: Response) {
         let body = Data(response.body)
         let refusal = try? JSONDecoder().decode(Refusal.self, from: body)
@@ -86,7 +85,7 @@ enum AccessTokenResponse: Equatable {
         return advice(refusal.error, description.lowercased()).map { "\(quotation). \($0)" } ?? quotation
     }
 
-    /// Google has few error codes, and says in the description what it means.
+    /// The remedy for an error. Google has few error codes: the description says what is wrong.
     private static func advice(_ error: String, _ description: String) -> String? {
         if description.contains("timeframe") || description.contains("iat") || description.contains("exp ") {
             return "This machine's clock is wrong: correct it, e.g. with timedatectl set-ntp true"

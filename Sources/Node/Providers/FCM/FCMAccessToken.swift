@@ -22,7 +22,7 @@ package final class FCMAccessToken: ResponseReceiver {
     private static let pauseAfterFailure: Int64 = 10
     /// Timeout for a fetch, including its replays.
     private static let answerTimeout = Duration.seconds(20)
-    /// How often a token request without an answer is resent, each time without delay: all FCM envelopes wait for the
+    /// How often a fetch resends a request that was lost or refused, without delay: all FCM envelopes wait for the
     /// token, and requesting it twice is harmless.
     private static let replays = 16
 
@@ -40,7 +40,7 @@ package final class FCMAccessToken: ResponseReceiver {
     /// A fetch in progress.
     private struct Fetch {
         let request: Request
-        /// When it began.
+        /// When it began, Unix time in seconds.
         let unixTime: Int64
         let started: MonotonicTime
         var replaysLeft = FCMAccessToken.replays
@@ -142,7 +142,7 @@ package final class FCMAccessToken: ResponseReceiver {
         answer(fetched, at: fetching.unixTime + (MonotonicTime.now - fetching.started).components.seconds)
     }
 
-    /// Passes a result to all who wait. While the current token is valid, it replaces a failure.
+    /// Passes a result to all waiting callers. While the current token is valid, they get it instead of a failure.
     private func answer(_ fetched: Result<[UInt8], Failure>, at now: Int64) {
         var result = fetched
         if case .failure = fetched {

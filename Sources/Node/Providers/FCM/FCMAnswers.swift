@@ -54,7 +54,7 @@ package enum FCMAnswers {
         }
     }
 
-    /// Classifies an answer by the table. One without the form of FCM's answers is not FCM's.
+    /// Classifies an answer by the table, or as a ``ForeignAnswer`` if it does not have the form of FCM's.
     package static func attemptResult(on response: Response) -> AttemptResult {
         if response.status == 200, let name = messageName(in: response.body) {
             return Disposition.delivered.attemptResult(answer: "accepted", providerID: name)

@@ -7,8 +7,8 @@ import Time
 
 /// FCM for one app under one service account.
 package final class FCMProvider: Provider, ResponseReceiver {
-    /// How long the node waits for FCM's answer. Google recommends at least 10 s; after 15 s, the delivery time still
-    /// allows one more attempt on another connection.
+    /// How long the node waits for FCM's answer. Google recommends at least 10 s; after 15 s, `limits.patience` (20 s
+    /// by default) allows one more attempt on another connection.
     package static let answerTimeout = Duration.seconds(15)
 
     private let builder: FCMRequestBuilder

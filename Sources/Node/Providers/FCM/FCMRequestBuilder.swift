@@ -16,7 +16,6 @@ package struct FCMProfile: Sendable {
     /// that shows its own notification.
     package var sound: String
 
-    /// Creates a profile.
     package init(
         format: EnvelopeFormat, messageMagic: String, notification: (title: String, body: String)?,
         sound: String = "default"

@@ -11,7 +11,7 @@ package struct GoogleCredential: Credential {
     package let account: any AssertionIssuer
     /// The endpoint of the account's access tokens.
     package let tokenURL: ServiceURL
-    /// Here; `nil` if the key is in another process.
+    /// The account with its key; `nil` if the key is in another process.
     private let own: ServiceAccount?
 
     package static func reference(file: String) -> CredentialReference { CredentialReference(Self.self, files: [file]) }
@@ -63,7 +63,7 @@ private final class RemoteAccount: AssertionIssuer {
         self.key = key
     }
 
-    /// The other process's clock says when.
+    /// Ignores `now`: the other process uses its own clock.
     func assertion(at now: Int64, _ result: @escaping ([UInt8]?) -> Void) { key.ask([], result) }
 }
 
@@ -71,7 +71,7 @@ private final class RemoteAccount: AssertionIssuer {
 private struct HeldAccountKey: HeldKey {
     let account: ServiceAccount?
     private var latest: (bytes: [UInt8], time: MonotonicTime)?
-    /// The node asks again after 10 s if Google does not answer.
+    /// As long as the node waits after a failed renewal (``FCMAccessToken``).
     private static let interval = Duration.seconds(10)
 
     init(account: ServiceAccount?) { self.account = account }

@@ -23,7 +23,8 @@ package enum UpstreamAnswers {
     /// The upstream node rejects the envelope for a reason that only its sender can remove.
     private static func refused(_ reason: Reason) -> Disposition { Disposition(kind: .rejected, reason: reason) }
 
-    /// The upstream node holds this device token back, or a sender may have caused the answer: the others go on.
+    /// The upstream node holds this device token back, or a sender may have caused the answer: other device tokens are
+    /// unaffected.
     private static func paused(_ reason: Reason, seconds: UInt32 = standardPause, minimum: UInt32 = 0) -> Disposition {
         Disposition(
             kind: .retry, reason: reason, defaultRetryAfter: seconds, retry: .later(minimum: minimum),
@@ -43,7 +44,7 @@ package enum UpstreamAnswers {
 
     /// Every answer that the protocol has, except DELIVERED and QUEUED.
     package static let table: [Row] = [
-        // The sender's own faults, which this node has checked too.
+        // The sender's own faults: this node passes the reason on.
         Row(kind: .rejected, reason: .malformed, disposition: refused(.malformed)),
         Row(kind: .rejected, reason: .unknownMagic, disposition: refused(.unknownMagic)),
         Row(kind: .rejected, reason: .deviceTokenFormat, disposition: refused(.deviceTokenFormat)),
@@ -64,7 +65,7 @@ package enum UpstreamAnswers {
         Row(kind: .rejected, reason: .unknownApp, disposition: .misconfigured),
         Row(kind: .rejected, reason: .platformNotConfigured, disposition: .misconfigured),
         Row(kind: .rejected, reason: .notASite, disposition: .misconfigured),
-        // This node names device tokens, so that only a faulty node answers like this.
+        // About handles: this node sends only device tokens, so that only a faulty node answers like this.
         Row(kind: .gone, reason: .unknownHandle, disposition: unavailable),
         Row(kind: .rejected, reason: .notTheOwner, disposition: unavailable),
         Row(
@@ -81,8 +82,9 @@ package enum UpstreamAnswers {
         Row(kind: .retry, reason: .proofRequired, disposition: tooMuchWork),
         Row(kind: .retry, reason: .proofWrong, disposition: tooMuchWork),
         Row(kind: .retry, reason: .providerUnreachable, disposition: unavailable),
-        // Also for each device token that the upstream node has paused, e.g. one that a stranger has invented. Should
-        // Apple or Google throttle the upstream node, then its own breaker holds back what this node sends.
+        // The upstream node also answers so for a device token that it has paused, e.g. one that a stranger has
+        // invented: the lane stays open. If Apple or Google throttle the upstream node, its own breaker holds back what
+        // this node sends.
         Row(kind: .retry, reason: .providerThrottles, disposition: .deviceThrottled(seconds: 60)),
         // The upstream node's credentials, or a device token that a sender has invented to provoke this answer: it must
         // not open the breaker.
@@ -114,11 +116,12 @@ package enum UpstreamAnswers {
         let retryAfter =
             outcome.retryAfter == 0 ? nil : UInt32(clamping: (UInt64(clamping: outcome.retryAfter) + 999) / 1000)
         var result = disposition.attemptResult(answer: answer, retryAfter: retryAfter, goneSince: outcome.goneSince)
-        // Both are kept for resends: the upstream node must not decide how much memory they take.
+        // The provider's id and the text are kept for resends: the upstream node must not decide how much memory they
+        // take.
         result.outcome.providerID = outcome.providerID.flatMap {
             $0.utf8.count <= SubmissionResult.maximumProviderIDLength ? $0 : nil
         }
-        // Where the reason stays the same, so does what the upstream node says about it.
+        // The upstream node's text belongs to its reason: it is passed on if the reason stays the same.
         if result.outcome.reason == outcome.reason, let text = outcome.text {
             result.outcome.text = String(decoding: text.utf8Prefix(SubmissionResult.maximumTextLength), as: UTF8.self)
         }
@@ -138,7 +141,7 @@ package enum UpstreamAnswers {
         case .siteRefused:
             result = Disposition.misconfigured.attemptResult(answer: Reason.notASite.name)
             result.detail = failure.text
-        // The node has blocked this circuit, which only one device token uses.
+        // The node has blocked this circuit, which other device tokens seldom use.
         case .refused(let goAway) where goAway.code == .abuse:
             result = goAwayResult(goAway, paused(.providerUnreachable))
         case .closing(let goAway), .refused(let goAway): result = goAwayResult(goAway, unavailable)
@@ -150,7 +153,7 @@ package enum UpstreamAnswers {
     private static func goAwayResult(_ goAway: GoAway, _ disposition: Disposition) -> AttemptResult {
         let seconds = min(goAway.retryAfter / 1000, maximumPause)
         var result = disposition.attemptResult(answer: "upstream-goaway", retryAfter: seconds == 0 ? nil : seconds)
-        // Without its text, which is the upstream node's and might hold anything.
+        // Leaves out the GOAWAY's text, in which the upstream node may write anything.
         result.detail = "GOAWAY with code \(goAway.code.rawValue)"
         return result
     }

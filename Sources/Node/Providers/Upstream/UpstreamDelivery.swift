@@ -11,7 +11,7 @@ import Tor
 package struct UpstreamDelivery: AppDelivery {
     /// The addresses of the upstream nodes; the preferred one first.
     package let nodes: [Endpoint]
-    /// The app's name there; `nil` for the name that the senders use.
+    /// The app's name at the upstream nodes; `nil` for the name that the senders use.
     package let app: String?
     /// Whether the nodes are reached without tor.
     package let isDirect: Bool
@@ -23,7 +23,7 @@ package struct UpstreamDelivery: AppDelivery {
     package static let table = "upstream"
     package static let requiredKeys = "node = \"127.0.0.1:7077\"\ndirect = true"
 
-    /// Each device token has a link to each upstream node.
+    /// The largest number of upstream nodes: each device token has a link to each of them.
     private static let maximumNodes = 8
     /// The number of concurrent proof-of-work searches per app, so that upstream nodes cannot take all processors or delay
     /// other apps.

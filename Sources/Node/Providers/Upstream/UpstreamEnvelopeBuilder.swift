@@ -9,7 +9,8 @@ struct UpstreamEnvelopeBuilder {
     private let app: String?
     private let format: EnvelopeFormat
     private let keys: UpstreamKeys
-    /// Check the payload size before sending: the upstream node charges a larger envelope to this node's circuit.
+    /// Check the payload size before sending: the upstream node charges an envelope that is too large to this node's
+    /// circuit.
     private let apple: APNsRequestBuilder
     private let google: FCMRequestBuilder
 
@@ -38,7 +39,7 @@ struct UpstreamEnvelopeBuilder {
         switch envelope.magic {
         case .iOS, .iOSDev: try apple.check(envelope)
         case .android: try google.check(envelope)
-        // The largest ciphertext of Web Push is that of the protocol.
+        // TNP itself bounds the ciphertext of Web Push.
         default: break
         }
     }
@@ -56,7 +57,7 @@ struct UpstreamEnvelopeBuilder {
             outgoing.signature = nil
         }
         // Dispatch signs at acceptance. The signature is missing if another provider had the route then, or if the
-        // envelope was renamed above.
+        // app's name or the address was changed above.
         if outgoing.signature == nil { keys.sign(&outgoing) }
         outgoing.hops = envelope.hops + 1
         outgoing.ttl = ttl

@@ -10,7 +10,7 @@ import Time
 struct UpstreamNodes {
     /// How long other circuits avoid a node that could not be reached.
     static let avoidance = Duration.seconds(60)
-    /// How recent an answer shows that a node is there although a connection to it takes long.
+    /// The age up to which an answer shows that a node works, although connecting to it takes long.
     private static let recentAnswer = Duration.seconds(15)
 
     private(set) var statuses: [UpstreamStatus]

@@ -6,13 +6,14 @@ import Sender
 import TNP
 import Time
 
-/// An upstream node, which has the credentials for an app that this node lacks (PROTOCOL §9). This node is its sender.
+/// An app's upstream nodes, which have credentials that this node lacks (PROTOCOL §9). This node is their sender.
 ///
-/// Each device token has its own connections and its own tor circuit, up to ``PhoneCircuits/maximum``: the upstream node cannot
-/// link these phones. A direct target that knows this node as a site links them anyway, and charges the site, not the
-/// connection: there, phones share that many connections, which stay open. Elsewhere a connection is blocked for bad device
-/// tokens that a stranger sent through this node, and phones must not share that for good. Attempts end when no upstream
-/// node can be reached: Delivery decides when to try again.
+/// Each device token has its own connections and its own tor circuit, so that an upstream node cannot link the phones.
+/// Beyond ``PhoneCircuits/maximum``, an idle circuit gives way, and phones share circuits if none is idle. A direct
+/// node that knows this node as a site links phones anyway, and charges the site, not the connection: there, no circuit
+/// gives way. Elsewhere a connection may be blocked for bad device tokens that a stranger sent through this node, and
+/// phones must not share it for good. Attempts end when no upstream node can be reached: Delivery decides when to try
+/// again.
 package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendable {
     // Unchecked: used on the loop's thread only, which `attempt` and the links' streams run on.
 
@@ -37,7 +38,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private let keys: UpstreamKeys
     package var upstreamKeys: UpstreamKeys? { keys }
     private let outgoing: UpstreamEnvelopeBuilder
-    /// Whether phones share connections that stay open.
+    /// Whether phones beyond ``PhoneCircuits/maximum`` share circuits, rather than replace idle ones.
     private let sharesConnections: Bool
     private let loop: EventLoop
     private var nodes: UpstreamNodes

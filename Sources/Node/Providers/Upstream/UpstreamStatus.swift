@@ -14,10 +14,10 @@ package struct UpstreamStatus: Sendable {
     package var welcome: (welcome: Welcome, time: MonotonicTime)?
     /// When the node last answered anything.
     package var answered: MonotonicTime?
-    /// Why the node could not be reached last, with the time.
+    /// The last reason why the node could not be used, with the time.
     package var failure: (text: String, time: MonotonicTime)?
 
-    /// How long a failure tells something about the node.
+    /// How long a failure makes the node count as unreachable.
     private static let failureLifetime = Duration.seconds(1800)
 
     /// A node of which nothing is known.

@@ -10,7 +10,7 @@ import Time
 final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendable {
     // Unchecked: used on the loop's thread only.
 
-    /// The largest number of HTTP/2 connections to a server.
+    /// Minimum and maximum number of HTTP/2 connections to a server.
     private static let connections = 1...2
 
     /// The open connections.
@@ -32,7 +32,7 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
     private var connections: Connections?
     /// The requests that have not been sent.
     private var waiting: [UInt64: Waiting] = [:]
-    /// The value of `Authorization`, and when it was made, in Unix time.
+    /// The value of `Authorization`, and when it was made, Unix time in seconds.
     private var authorization: (value: String, made: Int64)?
 
     init(_ server: PushServerRoute.Server, tls: WebPushProvider.TLS, owner: WebPushProvider, on loop: EventLoop) {
@@ -43,10 +43,10 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
         state = PushServerState(isSecure: server.isSecure)
     }
 
-    /// Whether no request is without a result.
+    /// Whether every request has its result.
     var isIdle: Bool { state.inFlight == 0 }
 
-    /// The value of `Authorization` for this server, renewed from time to time.
+    /// The value of `Authorization` for this server, renewed at the age of ``VAPIDKey/renewal``.
     func authorization(by key: VAPIDKey, origin: String, at now: Int64) -> String {
         if let authorization, (0..<VAPIDKey.renewal).contains(now - authorization.made) { return authorization.value }
         let value = key.authorization(for: origin, at: now)
@@ -104,7 +104,7 @@ final class PushServer: ResponseReceiver, HTTPClientReceiver, @unchecked Sendabl
         switch connections {
         case .http2(let pool): pool.start(next.request.http2, timeout: next.timeout, number: number, for: self)
         case .http1(let client): client.start(next.request.http1, timeout: next.timeout, number: number, for: self)
-        // A request before this one failed at once, and its receiver closed the server.
+        // An earlier request failed at once, and its receiver closed the provider.
         case nil: finish(number, .failure(.notProcessed(.unreachable("closed locally"))))
         }
     }

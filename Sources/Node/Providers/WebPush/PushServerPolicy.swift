@@ -27,7 +27,7 @@ package struct PushServerPolicy: Sendable, Hashable {
             }
         }
 
-        /// Whether onion services are among the servers.
+        /// Whether the pattern matches onion services.
         package var includesOnions: Bool {
             switch self {
             case .any: true
@@ -60,7 +60,8 @@ package struct PushServerPolicy: Sendable, Hashable {
         self.localServers = localServers
     }
 
-    /// The largest number of ``namedOrigins``: each takes a lane, and servers without a name need some, too.
+    /// The largest number of ``namedOrigins``: each keeps one of an app's lanes, and the servers that senders choose
+    /// need the others.
     package static let maximumNamedOrigins = 48
 
     /// The servers whose whole name the operator has written, as ``PushEndpoint/origin``.
@@ -79,7 +80,7 @@ package struct PushServerPolicy: Sendable, Hashable {
         return Set(named + local)
     }
 
-    /// Whether the node passes an endpoint's query on.
+    /// Whether the server may get the endpoint's query, if there is one.
     package func allowsQuery(of endpoint: PushEndpoint) -> Bool {
         !endpoint.hasUnusualQuery || queryServers.contains { $0.matches(endpoint.host) }
     }

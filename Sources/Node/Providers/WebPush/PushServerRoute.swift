@@ -18,10 +18,10 @@ package struct PushServerRoute {
         }
     }
 
-    /// A proxy such as tor has circuits to build first.
+    /// The timeouts for a connection: longer through a proxy, because tor builds circuits first.
     private static let (directTimeout, proxyTimeout) = (Duration.seconds(10), Duration.seconds(30))
 
-    /// A push server, and how the node connects to it. Nothing in it is of one phone.
+    /// A push server, and how the node connects to it. Holds nothing that belongs to one phone.
     struct Server {
         /// The server, without TLS settings.
         let destination: Destination
@@ -40,7 +40,8 @@ package struct PushServerRoute {
     let endpoint: PushEndpoint
     let server: Server
 
-    /// - Throws: if the device token is no push endpoint, or the node does not deliver there.
+    /// - Throws: `Rejection` with reason 102 if the device token is no push endpoint, or the node does not deliver
+    ///   there.
     init(to envelope: Envelope, by policy: PushServerPolicy, over proxies: Proxies) throws(Rejection) {
         guard let endpoint = envelope.pushEndpoint else { throw Rejection(.deviceTokenFormat) }
         guard envelope.magic == .web || !endpoint.path.contains(UInt8(ascii: "?")) else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What one push server does beyond the RFCs. Looked up without a rule of their own: Google's, Mozilla's and Apple's push
-/// servers, ntfy and NextPush, for which ``WebPushAnswers/table`` is enough.
+/// How one push server deviates from the RFCs. Google's, Mozilla's and Apple's push servers, ntfy and NextPush need no
+/// rules: ``WebPushAnswers/table`` is enough for them.
 struct PushServerRules: Sendable {
     /// The end of the servers' names.
     let suffix: String
@@ -10,7 +10,7 @@ struct PushServerRules: Sendable {
     /// Answers that mean something else than elsewhere.
     let answers: [WebPushAnswers.Row]
 
-    /// Every server with rules of its own.
+    /// All servers with rules of their own.
     static let table = [
         // Microsoft, "Push notification service request and response headers": notifications are cached unless the header
         // forbids it, which contradicts a TTL of 0; 406 says that the sender is over its rate.

@@ -12,14 +12,14 @@ package struct VAPIDKey: Sendable {
     /// The public key in Base64url: a browser's `applicationServerKey`.
     package let publicKey: String
 
-    /// How long a token is valid; RFC 8292 §2 allows 24 hours.
+    /// How long a token is valid, in seconds; RFC 8292 §2 allows 24 hours.
     static let lifetime: Int64 = 12 * 3600
-    /// A token is replaced when it is this old, in seconds.
+    /// The age at which a token is replaced, in seconds.
     static let renewal = lifetime / 2
 
     private static let maximumFile = 4096
 
-    /// - Parameter key: for ES256; `nil` is returned for another one.
+    /// - Parameter key: must be for ES256 (P-256); the result is `nil` for another one.
     package init?(_ key: SigningKey, subject: String) {
         guard let point = key.p256PublicKey else { return nil }
         self.key = key

@@ -16,13 +16,13 @@ package enum WebPushAnswers {
         package let disposition: Disposition
     }
 
-    /// Every status; the first row that contains it applies. A server answers for itself alone: each has a lane of its
-    /// own, and what it says about itself affects no other.
+    /// All statuses from 200 to 599; the first row that contains one applies. What a server says about itself affects
+    /// no other server: each has a lane of its own.
     package static let table: [Row] = [
         Row(statuses: 200...299, answer: "accepted", disposition: .delivered),
         // The node follows no redirect: it would lead to a server that nobody has checked.
         Row(statuses: 300...399, answer: "redirect", disposition: .foreignToken),
-        // Of this subscription (RFC 8292 §4.2: it is restricted to another key), which a sender has named.
+        // About this subscription, which a sender has named (RFC 8292 §4.2: it is restricted to another key).
         Row(statuses: 401...401, answer: "unauthorized", disposition: .subscriptionRefused),
         Row(statuses: 403...403, answer: "forbidden", disposition: .subscriptionRefused),
         Row(statuses: 404...404, answer: "not-found", disposition: .gone),
@@ -31,7 +31,7 @@ package enum WebPushAnswers {
         Row(statuses: 413...413, answer: "too-large", disposition: .tooLarge),
         Row(statuses: 429...429, answer: "too-many-requests", disposition: .quotaExceeded),
         Row(statuses: 400...499, answer: "bad-request", disposition: .invalidRequest),
-        // ntfy: no phone has subscribed to the topic lately. It concerns this phone only.
+        // ntfy: no phone has subscribed to the topic lately. The answer concerns this phone only.
         Row(
             statuses: 507...507, answer: "no-subscriber",
             disposition: .unavailable(seconds: 60, minimum: 10).with(\.lane, .success)),

@@ -4,7 +4,7 @@ import Cryptography
 import Settings
 
 extension WebPushDelivery {
-    /// The node's key for Web Push: browsers need its public key to subscribe.
+    /// Checks the node's VAPID key, and shows its public key, which browsers need to subscribe.
     package func findings(
         for app: AppIdentity, after earlier: [(app: AppIdentity, delivery: any AppDelivery)], _ machine: CheckedMachine
     ) -> [Finding] {

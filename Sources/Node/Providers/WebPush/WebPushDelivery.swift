@@ -46,7 +46,7 @@ package struct WebPushDelivery: AppDelivery {
     }
     package var otherFiles: [String] { [trustFile].compactMap(\.self) }
 
-    /// Today's desktops know such phones as Android phones.
+    /// Desktops without Web Push pair such phones as Android phones (PROTOCOL §15).
     package func messageMagic(on platform: Magic) -> String? { platform == .android ? messageMagic : nil }
 
     /// The file of the node's key for VAPID.
@@ -125,8 +125,8 @@ package struct WebPushDelivery: AppDelivery {
             "tor", default: false, "Reach all push servers through tor; onion services are always reached through it")
     }
 
-    /// Whether Apple takes it for the `sub` of VAPID: it answers BadJwtToken for other forms, such as an address in < >, or
-    /// at localhost.
+    /// Whether Apple accepts a contact as the `sub` of VAPID: it answers BadJwtToken for other forms, such as an
+    /// address in < > or at localhost.
     private static func isContact(_ text: String) -> Bool {
         let rest = text.hasPrefix("mailto:") ? text.dropFirst("mailto:".count) : text.dropFirst("https://".count)
         let domain: Substring
@@ -143,7 +143,7 @@ package struct WebPushDelivery: AppDelivery {
             && labels.last != "local" && labels.last != "localhost"
     }
 
-    /// Of these, those whose endpoints have a query: Windows' (WNS).
+    /// Those of ``usualPushServers`` whose endpoints have a query: Windows' (WNS).
     private static let usualQueryServers = ["*.notify.windows.com"]
 
     /// The push servers of the usual browsers, and that of ntfy.
@@ -160,14 +160,14 @@ package struct WebPushDelivery: AppDelivery {
         let path = "\(app.path).web"
         let surroundings = workshop.surroundings
         var ingredients = Ingredients()
-        // Sets have no order.
+        // Sorted, because sets have no order.
         ingredients.add(
             "\(policy.servers) \(policy.ports.sorted()) \(policy.localServers.sorted()) \(policy.queryServers)")
         ingredients.add("\(contact) \(notice) \(usesTor) \(String(describing: surroundings.outboundProxy))")
         let keyFile = keyFile(in: surroundings.state)
         let key: VAPIDKey
         do {
-            // A file that is made only after its version was noted would count as changed.
+            // Makes a missing file before its version is noted: afterwards it would count as changed.
             if FileVersion(of: keyFile) == nil { _ = try VAPIDKey(readingOrCreating: keyFile, subject: contact) }
             workshop.note(keyFile)
             key = try VAPIDKey(readingOrCreating: keyFile, subject: contact, copies: surroundings.copies)

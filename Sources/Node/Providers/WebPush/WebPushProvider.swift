@@ -22,8 +22,8 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
         /// Offers no protocol: the server then speaks HTTP/1.1.
         package let http1: TLSContext
 
-        /// Takes the steps of all handshakes, one at a time: a stranger's server may choose the largest keys and the longest
-        /// chain that are allowed, at many of its names at once.
+        /// Runs the steps of all handshakes, one at a time and off the loop: a stranger may make the node connect to
+        /// many servers with the largest keys and longest chains that are allowed.
         private static let handshakes = DispatchQueue(label: "push servers' TLS")
 
         /// - Throws: `TLSContext.SetupError`.
@@ -41,7 +41,8 @@ package final class WebPushProvider: Provider, @unchecked Sendable {
 
     /// How long the node waits for a server's answer, as for FCM.
     package static let answerTimeout = Duration.seconds(15)
-    /// The largest number of servers with connections: a lane of Delivery for each, and as many that change slots.
+    /// The largest number of servers with connections: twice the lanes of an app, because a server may have requests in
+    /// flight when another gets its lane.
     private static let maximumServers = 128
     /// The largest number of connections, to all servers together.
     package static let maximumConnections = maximumServers * HTTPClient.maximumConnections

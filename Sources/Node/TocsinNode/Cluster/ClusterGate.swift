@@ -26,13 +26,13 @@ final class ClusterGate {
     /// The keyed hash of an envelope's device token.
     func name(of envelope: Envelope, app: String) -> UInt64 { shared.admission.name(of: envelope, app: app) }
 
-    /// A submission that waits for the decision of all nodes; `nil` for a resend.
+    /// The terms of a submission that waits for the engine's decision; `nil` for any other, e.g. a resend.
     func terms(of reply: Reply) -> Admission.Terms? {
         guard case .asking(let terms) = shared.waiting[reply].state else { return nil }
         return terms
     }
 
-    /// What keeps a submission to an unproven device token out.
+    /// Why this node would refuse a submission to an unproven device token; `nil` if it would not.
     func obstacle(to terms: Admission.Terms) -> Admission.UnprovenObstacle? {
         shared.admission.obstacle(to: terms, at: shared.reading.monotonic)
     }
@@ -42,7 +42,7 @@ final class ClusterGate {
         shared.admission.record(for: terms, on: shared.reading.day)
     }
 
-    /// Takes the decision of all nodes about a submission.
+    /// Applies the engine's decision about a submission.
     /// - Parameter open: opens an outcome that the engine remembers; `nil` if it is damaged.
     func decided(
         _ reply: Reply, _ terms: Admission.Terms, _ keys: EnvelopeKeys, _ answer: ClaimAnswer,

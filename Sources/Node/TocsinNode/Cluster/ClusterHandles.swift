@@ -9,17 +9,17 @@ import Redis
 import TNP
 import Time
 
-/// Exchanges handles with the other nodes: each keeps all handles that it has seen on disk, and the engine the newest
-/// record of each. Without the engine, a node uses its own.
+/// Exchanges handles with the other nodes: each stores on disk all handles that it has learnt of, and the engine has
+/// the newest record of each. Without the engine, a node uses its own records.
 final class ClusterHandles {
-    /// How many handles are given to the engine in a second.
+    /// The most changed handles, and the most rows of the store, that are given to the engine in a second.
     private static let perSecond = 500
 
-    /// What the engine said of a handle.
+    /// What the engine has answered about a handle.
     enum Exchange {
         /// It has a newer record.
         case newer(SealedHandle)
-        /// It has the record of this node, or none.
+        /// It has no newer record than this node.
         case same
         /// It cannot be used.
         case unavailable
@@ -45,7 +45,7 @@ final class ClusterHandles {
 
     /// Gives the engine a record, and asks for a newer one.
     /// - Parameters:
-    ///   - name: of the row.
+    ///   - name: the name of the handle's row, a keyed hash of the handle.
     ///   - isAwaited: whether a sender waits for the result.
     func exchange(
         _ name: [UInt8], _ own: SealedHandle?, _ limits: HandleStore.Limits, isAwaited: Bool = true,
@@ -68,19 +68,20 @@ final class ClusterHandles {
         }
     }
 
-    /// Spends one of the nodes' budget for REGISTER.
-    /// - Returns: milliseconds until there is one; 0 if it was spent; `nil` if the node decides alone.
+    /// Takes one REGISTER from the budget that the nodes share.
+    /// - Returns: 0 if it was taken; else the milliseconds until the budget has room; `nil` if the engine does not
+    ///   answer in time.
     func spendRegistration(isolation: isolated (any Actor)? = #isolation) async -> UInt32? {
         let reply = try? await engine.ask(calls.spend(settings(), isRefund: false))
         return reply?.integer.flatMap { UInt32(exactly: $0) }
     }
 
-    /// Gives back what ``spendRegistration()`` spent.
+    /// Gives back what ``spendRegistration(isolation:)`` has taken.
     func refundRegistration() { outbox.send(calls.spend(settings(), isRefund: true)) }
 
-    /// Says that the phones behind these handles were rung.
+    /// Tells the engine that the phones behind these handles were rung.
     /// - Parameters:
-    ///   - names: of the rows.
+    ///   - names: the names of the handles' rows.
     ///   - now: Unix time in seconds.
     func rang(_ names: [[UInt8]], _ limits: HandleStore.Limits, at now: Int64) {
         for name in names {
@@ -92,15 +93,16 @@ final class ClusterHandles {
 
     /// Remembers a handle that was changed without the engine.
     func changed(_ handle: Handle) {
-        // The node may end before the engine returns: its next process then gives the engine all handles.
+        // Without the file, the node gives the engine all handles after a restart: it may end before the engine
+        // returns.
         unlink(epochFile)
         backlog.changed(handle)
     }
 
-    /// Remembers for a while that the engine has learnt of a change.
+    /// Remembers for a minute that the engine has learnt of a change: a replica that takes its place may lack it.
     func told(_ handle: Handle) { backlog.told(handle, now: .now) }
 
-    /// Looks whether the engine may lack handles: it is a new one, or has lost its state.
+    /// Finds out whether the engine may lack handles, because it is a new one or has lost its state.
     func engineReturned() {
         let known = try? RegularFile.read(epochFile, atMost: 64, access: .owner)
         backlog.engineReturned(isKnown: known == engine.epoch, now: .now)

@@ -13,16 +13,16 @@ import Time
 /// Asks the engine of the cluster, before the first attempt of each envelope, whether the nodes together admit it and
 /// whether this node delivers it. Without the engine, or while it is slow, the node decides alone.
 final class ClusterLedger: EnvelopeClaims, RedisReceiver {
-    /// For how long after its loss the engine may return before the node delivers alone what it has stored: another node
-    /// may have taken that over.
+    /// How long after the engine's loss the node waits before it delivers its stored envelopes alone: another node may
+    /// have taken them over.
     private static let maximumWait = Duration.seconds(60)
 
     private struct Question {
-        /// The number of the envelope.
+        /// The number by which `Dispatch` knows the envelope.
         let number: UInt64
         let digest: Digest256
         let keys: EnvelopeKeys
-        /// `nil` for an envelope that the nodes have admitted before.
+        /// The submission that waits for admission; `nil` for an envelope that was admitted before.
         let submission: (reply: Reply, terms: Admission.Terms)?
         /// What the node has decided alone, while the engine's answer is still to come.
         var decidedAlone: ClaimResult?
@@ -64,7 +64,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
 
     /// Learns whether the engine can be used.
     func engineChanged(isAvailable: Bool) {
-        // Before any new claim: an old outcome must not end a claim that is newer.
+        // Outcomes go before any new claim: an old outcome must not end a newer claim.
         if isAvailable { outbox.sendAll() }
         gate.setDecidesAlone(!isAvailable)
     }
@@ -78,7 +78,8 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         let question = Question(
             number: number, digest: envelope.digest, keys: keys,
             submission: reply.flatMap { reply in terms.map { (reply, $0) } })
-        // Nobody waits for a stored envelope: a slow engine has all the time that a connection allows.
+        // No sender waits for a stored envelope: the node asks a slow engine, too, and waits for its answer as long as
+        // the connection allows.
         guard terms == nil ? engine.status.isAvailable : engine.isAsked else {
             return dispatch.claimed(number, decideAlone(question))
         }
@@ -98,7 +99,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
             if deadlines.next == nil { timer?.start(after: Engine.answerTimeout) }
             deadlines.append(place, now: .now)
         }
-        // Reports an engine that has just gone through `replied`, too.
+        // If the connection has just ended, `send` returns `true` and calls `replied` with the error.
         if !engine.send(command, number: place.rawValue, for: self) {
             questions.remove(place)
             dispatch.claimed(number, decideAlone(question))

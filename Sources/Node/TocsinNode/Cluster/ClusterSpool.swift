@@ -30,8 +30,8 @@ final class ClusterSpool: RedisReceiver {
         self.dispatch = dispatch
     }
 
-    /// Keeps an envelope that this node has stored in the engine, too. Without the engine, that happens when the node
-    /// claims the envelope again.
+    /// Copies an envelope that this node has stored on disk to the engine. If the engine cannot be used, this happens
+    /// when the node claims the envelope again.
     func keep(_ envelope: SpooledEnvelope) {
         guard engine.status.isAvailable else { return }
         let keys = StoredEnvelopeKeys(envelope.envelope.digest, in: engine.names)

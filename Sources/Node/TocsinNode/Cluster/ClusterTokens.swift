@@ -13,16 +13,17 @@ import Time
 final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
     // Unchecked: used on the loop's thread only; its tasks prefer the loop's executor.
 
-    /// Age in seconds from which a token is renewed: earlier than a node does it alone, so that there is time to ask.
+    /// Age in seconds from which a token is renewed: two minutes before a node would renew it alone, so that there is
+    /// time to ask the engine.
     static let renewalAge = APNsProviderToken.lifetime - 120
     /// How long the node waits for the tokens at its start.
     private static let startTimeout = Duration.seconds(3)
 
     /// What is known about one token.
     private struct Known {
-        /// The id of the token that the engine has had last; `nil` if the engine must be asked.
+        /// The hash of the token that the engine had last; `nil` if the engine must be asked.
         var shared: [UInt8]?
-        /// The id of a token that Apple has refused as expired.
+        /// The hash of a token that Apple has refused as expired.
         var refused: [UInt8]?
         /// Whether the node waits for the engine's answer.
         var isAsking = false
@@ -50,7 +51,7 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
         }
     }
 
-    /// The engine may have lost what it had.
+    /// Forgets which tokens the engine has, because it may have lost them.
     func engineReturned() { for identity in known.keys { known[identity]?.shared = nil } }
 
     /// Offers and renews tokens. Call this once a second.
@@ -135,7 +136,7 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
         }
     }
 
-    /// Uses the token that all nodes use.
+    /// Takes over the token that the engine's reply contains.
     private func received(_ reply: RedisReply, for token: APNsProviderToken, _ identity: Digest256) {
         guard let fields = reply.elements, fields.count == 2, let sealed = fields[0].bytes,
             let shared = engine.names.open(sealed, of: keys(identity)[0])

@@ -5,7 +5,7 @@ import DequeModule
 import Redis
 import Tables
 
-/// Commands whose effect the engine must have: sends each again until the engine has received it.
+/// Commands that must reach the engine. Sends each again until the engine has replied, or has refused it twenty times.
 final class EngineOutbox: RedisReceiver {
     private struct Entry {
         let command: RedisCommand
@@ -13,15 +13,16 @@ final class EngineOutbox: RedisReceiver {
         var refusals = 0
     }
 
-    /// The maximum number of commands that wait for the engine. If one is dropped, the engine attributes its envelope to
-    /// this node until the session ends.
+    /// The maximum number of commands that wait for the engine; further ones are dropped. If one of them concludes an
+    /// envelope, the engine attributes the envelope to this node until the session ends.
     static let maximumWaiting = 20_000
-    /// An engine that has lost its functions gets them again soon.
+    /// How often the engine may refuse a command before it is dropped: an engine that has lost its functions gets them
+    /// again soon.
     private static let maximumRefusals = 20
 
     private let engine: Engine
     private var unanswered = Slab<Entry>()
-    /// Those that the engine has not received, as far as is known.
+    /// The commands that must be sent again, because the engine may not have received them.
     private var unsent: Deque<Slab<Entry>.Handle> = []
 
     init(_ engine: Engine) { self.engine = engine }

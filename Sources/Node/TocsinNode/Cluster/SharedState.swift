@@ -54,20 +54,22 @@ final class SharedState: NodeComponent {
 
     private static let sessionFile = "cluster.session"
 
-    /// The session of an earlier process, which has ended: this process has the lock of the state directory.
+    /// The session of an earlier process; `nil` if the file has none. That process has ended, because this one has the
+    /// lock of the state directory.
     private static func formerSession(in file: String) -> String? {
         guard let bytes = try? RegularFile.read(file, atMost: 64, access: .owner) else { return nil }
         let text = String(decoding: bytes, as: UTF8.self)
         return text.allSatisfy(\.isHexDigit) && !text.isEmpty ? text : nil
     }
 
-    /// Without the file, other nodes wait until the session has ended by itself.
+    /// Saves the session for the next process, which ends it. Without the file, other nodes wait until it expires.
     private static func remember(_ session: String, in file: String) {
         unlink(file)
         try? PrivateFile.create(file, holding: Array(session.utf8))
     }
 
-    /// Connects to the engine, and takes over what the other nodes have. A node starts without the engine, too.
+    /// Connects to the engine, and takes over the provider tokens of the other nodes. Returns within seconds, also
+    /// without the engine.
     func start(isolation: isolated (any Actor)? = #isolation) async {
         await engine.start()
         await tokens.start()
@@ -78,7 +80,7 @@ final class SharedState: NodeComponent {
         ledger.secondPassed()
     }
 
-    /// Ends the connection to the engine, after telling it all outcomes.
+    /// Sends the engine the outcomes that it lacks, and ends the connection.
     func close(isolation: isolated (any Actor)?) async {
         ledger.engineChanged(isAvailable: engine.status.isAvailable)
         await engine.stop()

@@ -20,7 +20,7 @@ final class CanaryKeeper: NodeComponent {
         self.loop = loop
     }
 
-    /// The canary of a configuration: the present one, if its settings and its phone stay the same.
+    /// The canary of a new configuration: the present canary, if its settings and its phone stay the same.
     /// - Parameter present: the configuration in force.
     /// - Throws: `ConfigurationError`.
     func made(for new: Configuration, inPlaceOf present: Configuration) throws(ConfigurationError) -> Canary? {
@@ -49,7 +49,6 @@ final class CanaryKeeper: NodeComponent {
         new?.start()
     }
 
-    /// Ends the test notifications.
     func stop() { canary?.stop() }
 
     func close(isolation: isolated (any Actor)?) async { stop() }

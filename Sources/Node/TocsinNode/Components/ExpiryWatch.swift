@@ -4,7 +4,7 @@ import NodeConfiguration
 import Providers
 import Time
 
-/// Shows when credentials expire, and warns before.
+/// Shows when APNs certificates expire, and warns before that.
 final class ExpiryWatch: NodeComponent {
     private let providers: ProviderSet
     private let metrics: NodeMetrics

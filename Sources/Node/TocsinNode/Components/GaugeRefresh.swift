@@ -5,7 +5,7 @@ import Delivery
 import Providers
 import Time
 
-/// Sets the gauges that nobody sets when something happens.
+/// Sets, each second, the gauges that no event sets.
 final class GaugeRefresh: NodeComponent {
     private let metrics: NodeMetrics
     private let dispatch: Dispatch

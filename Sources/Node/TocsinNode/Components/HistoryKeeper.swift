@@ -9,7 +9,7 @@ import Time
 final class HistoryKeeper: NodeComponent {
     private let file: String
     private let metrics: NodeMetrics
-    /// Writes the file: a slow disk must not stall the loop.
+    /// Writes the file outside the loop, which a slow disk must not stall.
     private let queue: any WorkQueue
     private var hours: [String: BucketRing]
     private let restored: NodeHistory
@@ -19,7 +19,8 @@ final class HistoryKeeper: NodeComponent {
     private var nextSample: MonotonicTime
     private var nextSave: MonotonicTime
 
-    /// A seized disk does not tell more precisely when somebody was rung.
+    /// The times of deliveries are rounded down to this many seconds, so that a seized disk does not tell exactly when
+    /// somebody was rung.
     private static let precision: Int64 = 600
     private static let sampleInterval = Duration.seconds(60)
     private static let saveInterval = Duration.seconds(300)
@@ -61,7 +62,7 @@ final class HistoryKeeper: NodeComponent {
         let history = current
         guard history != saved else { return }
         saved = history
-        // Without the file, the next process begins a new history.
+        // A failure is harmless: without the file, the next process begins a new history.
         queue.async { [file] in try? history.write(to: file) }
     }
 
@@ -87,11 +88,11 @@ final class HistoryKeeper: NodeComponent {
         return history
     }
 
-    /// The node serves: what it does from now on is history.
+    /// Records that the node serves: without this, ``close(isolation:)`` saves nothing.
     func begin() { hasBegun = true }
 
     func close(isolation: isolated (any Actor)?) async {
-        // A rehearsal is no start.
+        // A rehearsal must not add a start to the history.
         guard hasBegun else { return }
         sample()
         let history = current

@@ -4,7 +4,7 @@ import AdminPort
 import Logging
 import Time
 
-/// Logs once an hour what became of notifications, so that the log alone answers whether the node worked last night.
+/// Logs once an hour what became of notifications, so that the log shows whether the node worked last night.
 final class HourlyReport: NodeComponent {
     private let metrics: NodeMetrics
     private let log: EventLog
@@ -26,7 +26,7 @@ final class HourlyReport: NodeComponent {
 
     func secondPassed() {
         let now = UnixTime.now
-        // A clock that was set back must not silence the report for longer than an hour.
+        // If the clock was set back, the report must not stay away for longer than an hour.
         if next - now > Self.interval { next = Self.end(of: now) }
         guard now >= next else { return }
         next = Self.end(of: now)
@@ -43,7 +43,7 @@ struct NodeTotals: Equatable {
     /// By reason.
     var refusals: [String: Int] = [:]
 
-    /// What has been added since.
+    /// What was counted after `earlier`.
     func since(_ earlier: NodeTotals) -> NodeTotals {
         var added = NodeTotals()
         for (route, counts) in outcomes {

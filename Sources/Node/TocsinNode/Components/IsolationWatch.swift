@@ -8,7 +8,8 @@ import Logging
 import NodeConfiguration
 import Time
 
-/// Reports what becomes of the node's resolver and of the supervisor.
+/// Runs the node's resolver, and reports what the supervisor tells: refused system calls, and the ends of key holders
+/// and resolvers; and the supervisor's own end.
 final class IsolationWatch: NodeComponent {
     private let isolation: ProcessIsolation
     private let resolver: NodeResolver
@@ -27,7 +28,7 @@ final class IsolationWatch: NodeComponent {
         loop.nameService = resolver
     }
 
-    /// Warns of what the kernel lacks.
+    /// Warns of sandbox functions that the kernel lacks, or the container forbids.
     func warn(about configuration: Configuration) {
         guard configuration.sandbox != .off else { return }
         if !isolation.reportsRefusedCalls {

@@ -4,7 +4,7 @@ import EventLoop
 import KeyHolder
 import Time
 
-/// Reports what becomes of the node's key holder.
+/// Gives the key holder its work of each second, and reports its losses and restarts.
 final class KeyHolderWatch: NodeComponent {
     private let holder: KeyHolder
     private let metrics: NodeMetrics

@@ -6,9 +6,9 @@ import NodeConfiguration
 protocol NodeComponent: AnyObject {
     /// Does the work of each second.
     func secondPassed()
-    /// A reload has put another configuration in force.
+    /// Takes the configuration that a reload has put in force.
     func configurationChanged(to configuration: Configuration)
-    /// Ends what the component does.
+    /// Ends the component's work and frees what it holds.
     func close(isolation: isolated (any Actor)?) async
 }
 

@@ -47,7 +47,8 @@ final class NodeEndpoints: NodeComponent {
         return tnp.endpoint
     }
 
-    /// Tests whether the node could listen, without listening: it would take the address from a node that starts.
+    /// Tests whether the node could listen, without listening: a test that listens would take the address from a node
+    /// that starts meanwhile.
     /// - Throws: as ``listen(for:)``.
     func rehearse() throws {
         _ = try configuration.adminToken()
@@ -60,7 +61,8 @@ final class NodeEndpoints: NodeComponent {
         at endpoint: Endpoint, _ sender: SenderConnections.SenderEndpoint, _ key: String
     ) throws(PortError) -> Listener {
         let listener = try PortError.naming(key) { () throws(ListenError) in
-            // Its own tor is the node's user, unless systemd runs it in the node's group.
+            // A tor that the node starts runs as the node's user; one that systemd or the operator starts is in the
+            // node's group.
             let isForNode = configuration.tor.managed == true && configuration.tor.runner == .node
             return try Listener(endpoint, on: loop, mode: isForNode ? 0o600 : 0o660) { [unowned connections] stream in
                 connections.accept(stream, at: sender)
@@ -70,7 +72,8 @@ final class NodeEndpoints: NodeComponent {
         return listener
     }
 
-    /// Asks the admin port's clients for the token that the file has now. Another file takes a restart.
+    /// Makes the admin port ask its clients for the token that the file contains after a reload. Another file takes
+    /// effect after a restart.
     func use(_ token: AdminToken?, of configuration: Configuration) {
         guard self.configuration.listen.adminTokenFile == configuration.listen.adminTokenFile else { return }
         admin?.use(token)

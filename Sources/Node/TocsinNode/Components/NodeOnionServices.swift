@@ -37,7 +37,7 @@ final class NodeOnionServices: NodeComponent {
     /// - Parameters:
     ///   - tnp: the TNP endpoint.
     ///   - http: the HTTP endpoint, if there is one.
-    ///   - observer: receives each status of tor on the loop, and passes it to ``changed(to:isQuiet:)``.
+    ///   - observer: receives each status of tor on the loop, and must pass it to ``changed(to:isQuiet:)``.
     func start(
         tnp: Endpoint, http: Endpoint?, _ observer: @escaping @Sendable (TorStatus) -> Void,
         isolation: isolated (any Actor)? = #isolation
@@ -45,7 +45,7 @@ final class NodeOnionServices: NodeComponent {
         let settings = configuration.tor.settings(state: configuration.state)
         guard configuration.tor.managed == true else {
             if let address = try? OnionAddress(hostnameIn: settings.serviceDirectory) { serve([address]) }
-            // With managed = false, the operator has said so.
+            // No warning with managed = false: the operator has decided that the node runs no tor.
             if configuration.tor.onionDirectory == nil, configuration.isTorUndecided {
                 log.logger.warning(
                     """
@@ -80,13 +80,15 @@ final class NodeOnionServices: NodeComponent {
         }
     }
 
-    /// The onion address and port to which TNP senders connect; `nil` until the address is known.
+    /// The onion address and port to which TNP senders connect; `nil` until the address is known, or if the node runs
+    /// no tor.
     var tnpAddress: String? {
         let ports = configuration.tor.settings(state: configuration.state).tnpPorts
         return status?.address.flatMap { address in ports.first.map { "\(address):\($0)" } }
     }
 
-    /// The address at which the canary reaches the node, through tor if it can.
+    /// The address at which the canary reaches the node: through tor, or directly if tor passes no circuit IDs; `nil`
+    /// if there is none at the moment.
     var canaryAddress: Canary.Address? {
         let settings = configuration.tor.settings(state: configuration.state)
         if settings.isManaged {

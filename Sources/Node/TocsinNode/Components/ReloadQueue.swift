@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Decides what is reloaded when: a key holder takes time to read, and reads once at a time.
+/// Puts reloads in order: a new key holder takes time to read the files, and only one may do so at a time.
 struct ReloadQueue {
     /// What is read again.
     enum Reload { case credentials, configuration }
@@ -9,11 +9,11 @@ struct ReloadQueue {
     /// What to reload afterwards.
     private var next: Reload?
 
-    /// A reload is due.
-    /// - Returns: what a key holder reads now; `nil` if another one still reads.
+    /// Takes a reload that is due.
+    /// - Returns: what a key holder must read now; `nil` if another one is still reading.
     mutating func request(_ what: Reload) -> Reload? {
         guard !isReading else {
-            // A configuration names the credentials.
+            // A reload of the configuration includes the credentials.
             if next != .configuration { next = what }
             return nil
         }
@@ -21,8 +21,8 @@ struct ReloadQueue {
         return what
     }
 
-    /// A key holder has read.
-    /// - Returns: what has become due meanwhile; ``request(_:)`` it.
+    /// Records that the key holder has finished reading.
+    /// - Returns: the reload that has become due meanwhile, to be passed to ``request(_:)``; `nil` if there is none.
     mutating func ended() -> Reload? {
         isReading = false
         defer { next = nil }

@@ -7,8 +7,8 @@ import Providers
 import TNP
 import Time
 
-/// Asks push services that had nothing to do whether they take the node's credentials, with requests that ring no phone: so
-/// the operator hears of a wrong key before the first user does.
+/// Probes the push services of routes without traffic, with requests that ring no phone: so the operator hears of a
+/// wrong key before the first user does.
 final class RouteProbes: NodeComponent, AttemptReceiver {
     private let providers: ProviderSet
     private var configuration: Configuration
@@ -31,7 +31,7 @@ final class RouteProbes: NodeComponent, AttemptReceiver {
         let now = UnixTime.now
         guard MonotonicTime.now - started >= ProbeSchedule.grace else { return }
         let probed = Set(inFlight.values.map(\.route))
-        // One each second: a node has up to 250 routes.
+        // At most one each second: a node has up to 252 routes.
         for (route, provider) in providers.providers
         where provider.upstreamKeys == nil && !probed.contains(route)
             && ProbeSchedule.isDue(metrics.record(of: route), at: now)
@@ -46,7 +46,7 @@ final class RouteProbes: NodeComponent, AttemptReceiver {
 
     func attempted(_ number: UInt64, _ result: AttemptResult) {
         guard let (route, provider) = inFlight.removeValue(forKey: number),
-            // A reload has put another credential in its place, or none.
+            // Ignores the answer if a reload has replaced or removed the provider meanwhile.
             providers.providers[route].map(ObjectIdentifier.init) == provider
         else { return }
         let now = UnixTime.now
@@ -60,9 +60,9 @@ final class RouteProbes: NodeComponent, AttemptReceiver {
 
 /// Decides when a route is probed.
 enum ProbeSchedule {
-    /// How long after the start the first probe is: the first notifications may make it needless.
+    /// The time from the start to the first probe, which the first notifications may make needless.
     static let grace = Duration.seconds(10)
-    /// How many seconds an answer of the push service is recent.
+    /// For how many seconds after an answer, or a good probe, a route is not probed.
     private static let interval: Int64 = 3600
 
     /// What the answer to a probe says.
@@ -73,7 +73,7 @@ enum ProbeSchedule {
         switch result.disposition.failureSource {
         case .none, .deviceToken: .good
         case .nodeOperator, .developer: .bad
-        // One lost connection says nothing.
+        // One failure may be a lost connection; a second one in a row counts.
         case .provider:
             if let probe = before.probe, probe.verdict != .good, probe.time > before.lastAnswer ?? .min,
                 now - probe.time <= 2 * pause(after: probe)
@@ -100,7 +100,7 @@ enum ProbeSchedule {
             // A time in the future was taken while the clock was wrong.
             time.map { (now - $0).magnitude < interval } ?? false
         }
-        // The circuit breaker has probes of its own.
+        // An open circuit breaker probes its route itself.
         guard record.shut == nil, !isRecent(record.lastAnswer, interval) else { return false }
         return record.probe.map { !isRecent($0.time, pause(after: $0)) } ?? true
     }

@@ -9,7 +9,7 @@ final class UnbindRequests: NodeComponent {
     private let state: String
     private let shared: IntakeState
     private let cluster: SharedState?
-    /// Writes the answers: a flush to disk must not stall the loop.
+    /// Writes the answers outside the loop, which a flush to disk must not stall.
     private let queue: any WorkQueue
     private let log: EventLog
 

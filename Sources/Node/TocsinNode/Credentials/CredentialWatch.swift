@@ -12,10 +12,10 @@ struct CredentialWatch {
     /// Watches files for changes from the given versions.
     init(_ versions: [String: FileVersion?] = [:]) { self.versions = versions }
 
-    /// The versions before the latest change.
+    /// The versions before the last call of ``hasChanged()``.
     private var before: [String: FileVersion?] = [:]
 
-    /// Makes the next call of ``hasChanged()`` report the latest change once more.
+    /// Makes the next call of ``hasChanged()`` report once more what the last call found.
     mutating func reportAgain() { versions = before }
 
     /// Whether a file has changed since the last call.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Decides when to warn that a certificate expires: once each at 30, 7 and 1 days before, and when it has expired.
+/// Decides when to warn that a certificate expires: once each from 30, 7 and 1 days before, and when it has expired.
 struct ExpiryWarnings {
-    /// How soon the certificate expires: in at most this many days.
+    /// How soon the certificate expires. The raw value is the largest number of days left.
     enum Nearness: Int64, Comparable, CaseIterable {
         case month = 30
         case week = 7

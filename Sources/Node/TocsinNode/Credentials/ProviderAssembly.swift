@@ -6,7 +6,7 @@ import NodeConfiguration
 import Providers
 import Settings
 
-/// The providers of a configuration, and what else is known from making them.
+/// The providers of a configuration, and what making them has shown: tokens, files and certificates.
 struct ProviderAssembly {
     /// The providers, by the routes that they serve.
     var parts: [Route: ProviderWorkshop.Part] = [:]
@@ -17,7 +17,7 @@ struct ProviderAssembly {
     let certificates: [ProviderWorkshop.Certificate]
 
     /// - Parameters:
-    ///   - source: where the credentials are. Not kept: a key holder which is no longer used ends.
+    ///   - source: supplies the credentials. Not retained, so that a key holder that is no longer used can end.
     ///   - tokens: the tokens of an earlier assembly, to be reused.
     /// - Throws: `ConfigurationError`.
     init(

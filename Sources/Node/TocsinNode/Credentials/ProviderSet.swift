@@ -86,7 +86,8 @@ final class ProviderSet {
         return watch.hasChanged()
     }
 
-    /// Makes ``filesHaveChanged(at:)`` report the latest change again: it could not be read.
+    /// Makes ``filesHaveChanged(at:)`` report the change that it has last found again, because the changed files could
+    /// not be read.
     func reportChangeAgain() { watch.reportAgain() }
 
     /// The expiry warnings that are due now.

@@ -9,7 +9,7 @@ import Time
 
 /// Handles (PROTOCOL §11): submissions by handle, and requests of handles' owners.
 extension Intake {
-    /// Looks up the handle of a submission, and takes the submission through the gates after the circuit's.
+    /// Checks the circuit of a submission, looks up its handle, and takes it through the other gates.
     /// - Parameter rules: those of the endpoint.
     func admit(
         _ submission: SubmissionByHandle, under rules: IngressSession.Rules, from connection: any SenderConnection
@@ -28,7 +28,7 @@ extension Intake {
             case .entry(let entry, let isAlone):
                 admit(submission, entry, isAlone, under: rules, from: connection, on: circuit)
             case .unknown(let outcome):
-                // HTTP circuits are not charged: today's desktops ignore GONE.
+                // HTTP circuits are not charged: the desktops that use HTTP go on sending after GONE.
                 let isCharged = outcome.kind == .gone && connection.senderProtocol == .tnp
                 refusals.report(
                     Refusal(
@@ -97,7 +97,7 @@ extension Intake {
         perform(request, app: "", from: connection)
     }
 
-    /// Performs a REGISTER, which costs something if it changes something.
+    /// Performs a REGISTER. Admission charges it, unless it repeats the last accepted one.
     private func register(
         _ request: HandleRequest, _ registration: HandleRequest.Registration, app: String,
         from connection: any SenderConnection
@@ -117,14 +117,14 @@ extension Intake {
         }
     }
 
-    /// - Parameter token: the keyed hash of the device token that a REGISTER names.
+    /// - Parameter token: the keyed hash of the device token that a REGISTER names; `nil` for other requests.
     private func perform(
         _ request: HandleRequest, app: String, isRepeated: Bool = false, registers token: UInt64? = nil,
         from connection: any SenderConnection
     ) {
         handles?.perform(request, app: app, isRepeated: isRepeated, at: shared.reading.unix) { [unowned self] answer in
             if let ended = answer.ended {
-                // Who rings the phone by its device token again is not the owner of the handle.
+                // Senders that later name the device token itself need not have the owner's key.
                 let (token, sender) = shared.admission.unbind(ended.registration, app: ended.app, from: ended.owner)
                 cluster?.unbind([token], from: sender)
             }
@@ -139,7 +139,7 @@ extension Intake {
             guard !connection.isClosed, let circuit = connection.circuit else { return }
             if let handle = answer.handle { return connection.registered(request.request, handle) }
             let outcome = answer.outcome
-            // Only its owner can know a handle and its sequence.
+            // A violation: an owner knows its handle and the sequence.
             let isFault = outcome.reason == .notTheOwner || outcome.reason == .unknownHandle
             refusals.report(
                 Refusal(outcome, goAway: isFault ? shared.admission.charge(circuit, at: loop.now) : nil),

@@ -11,12 +11,14 @@ import TNP
 import Tables
 import Time
 
-/// Takes each submission through these gates, in this order. Earlier gates cost the node less, or reveal less:
+/// Takes each submission through these gates, in this order. Earlier gates cost the node less, or reveal less about
+/// device tokens:
 ///
 /// 1. the form of its fields (`IngressSession`, `AppResolver`), before it gets here;
 /// 2. its circuit: not blocked, and within its rate;
-/// 3. a resend of an envelope that the node knows gets that envelope's outcome;
-/// 4. platform, size and the breaker of the route: the same for every device token;
+/// 3. a resend of an envelope that the node knows gets that envelope's outcome, unless the node is stopping or no
+///   longer serves its platform;
+/// 4. platform, shutdown, size and the breaker of the route: the same for every device token;
 /// 5. proof of work and signature: the same for every device token;
 /// 6. room in the node: the same for every device token;
 /// 7. limits, and what is known about the device token (`Admission.admit`); in a cluster, `ClusterGate` decides this one.
@@ -83,7 +85,7 @@ final class Intake {
             dispatch.repeatOutcome(
                 of: submission.envelope, to: addWaiting(WaitingSubmission(submission, from: connection), submission))
         case .refused(let outcome):
-            // A sender of TNP could have known that the envelope is too large.
+            // A TNP sender makes the envelope itself, and can know that it is too large.
             let isFault = outcome.reason == .tooLarge && connection.senderProtocol == .tnp
             throw Refusal(outcome, goAway: isFault ? shared.admission.charge(circuit, at: start) : nil)
         case .new(let destination):
@@ -141,7 +143,8 @@ final class Intake {
     // MARK: Connections
 
     /// Assigns a connection to a circuit.
-    /// - Returns: the GOAWAY to reject the connection with, if the circuit is blocked or has too many.
+    /// - Returns: the GOAWAY to reject the connection with, if the circuit is blocked, has too many connections, or
+    ///   there are too many circuits; else `nil`.
     func connected(_ connection: any SenderConnection, as circuit: CircuitID) -> GoAway? {
         if let goAway = shared.admission.connected(circuit, at: loop.now) { return goAway }
         connection.circuit = circuit
@@ -193,7 +196,8 @@ final class Intake {
         if isChanged { announcePuzzle(announce) }
         if shared.admission.efforts.unproven != announcedUnprovenEffort {
             announcedUnprovenEffort = shared.admission.efforts.unproven
-            // Unproven tokens no longer require more effort: replaces the puzzles that were sent with a refusal.
+            // Unproven tokens require no more effort than others: this puzzle replaces those that were sent with
+            // refusals.
             if shared.admission.efforts.unproven == shared.admission.efforts.all {
                 announce(shared.admission.puzzle(at: loop.now), true)
             }

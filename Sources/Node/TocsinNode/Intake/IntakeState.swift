@@ -4,8 +4,8 @@ import Admission
 import EventLoop
 import Time
 
-/// What ``Intake``, ``ClusterGate`` and ``OutcomeReporter`` share: `Admission`, the clock that it counts by, and the
-/// submissions that wait for an outcome.
+/// What ``Intake``, ``ClusterGate`` and ``OutcomeReporter`` share: `Admission`, its clock, and the submissions that
+/// wait for an outcome.
 final class IntakeState {
     var admission: Admission
     var waiting = WaitingSubmissions()

@@ -7,8 +7,8 @@ import Ingress
 import TNP
 import Time
 
-/// Reports what became of each submission: to its sender, to admission, which learns about device tokens from it, to the
-/// handle that was used, and to the cluster.
+/// Reports what became of each submission: to its sender, to admission, which learns about device tokens from it, to
+/// the handles, if it named one, and to the cluster.
 final class OutcomeReporter: OutcomeReceiver {
     private let shared: IntakeState
     /// The connections of senders, which may have closed.
@@ -55,7 +55,7 @@ final class OutcomeReporter: OutcomeReceiver {
         switch submission.state {
         case .resend: connection?.finished(submission.request, outcome)
         case .asking(var terms):
-            // Another node has delivered it, or still does.
+            // Another node of the cluster has delivered the envelope, or is delivering it.
             shared.admission.refundNode(&terms, at: shared.reading.monotonic)
             connection?.finished(submission.request, outcome)
         case .refused(let refusal):
@@ -74,8 +74,8 @@ final class OutcomeReporter: OutcomeReceiver {
         }
     }
 
-    /// Records that a notification by handle has rung its phone.
-    /// - Returns: whether the submission may bind the device token: not one by a handle that has ended since.
+    /// Records that a notification by handle was delivered.
+    /// - Returns: whether the submission may bind the device token: not if its handle was ended meanwhile.
     private func mayBind(afterUseBy submission: WaitingSubmission, _ outcome: Outcome) -> Bool {
         guard outcome.kind == .delivered, let sender = submission.sender, let handles else { return true }
         if !sender.isSaved { handles.rang(sender.handle, confirming: sender.confirming) }
@@ -91,9 +91,9 @@ final class OutcomeReporter: OutcomeReceiver {
             cluster?.conclude(envelope, app: app, outcome, at: now)
             if outcome.kind == .delivered, let handle = envelope.handle { handles?.rang(handle) }
         case .unprovenTokenRefused(let circuit):
-            // The node itself may be at fault, so the sender gets RETRY instead of the refusal. A sender that retries a
-            // few such tokens when RETRY tells it to stays far below the limit; a flood does not. Once the circuit is
-            // blocked, its connections are rejected when they send again.
+            // The node itself may be at fault, so the sender gets RETRY instead of the refusal, and the circuit is
+            // charged. A sender that retries a few such tokens when RETRY tells it to stays far below the limit; a
+            // flood does not. Once the circuit is blocked, its connections are rejected when they send again.
             if shared.admission.charge(circuit, at: shared.reading.monotonic) != nil { refusals.recordBlock() }
         default: break
         }

@@ -16,7 +16,7 @@ struct HandleSender {
     let isLookedUpAlone: Bool
     /// Whether the store knows that the handle is in use today.
     let isSaved: Bool
-    /// Whose handle it is, if it is not confirmed.
+    /// The owner of an unconfirmed handle, which DELIVERED confirms; `nil` for a confirmed one.
     let confirming: HandleBounds.Owner?
 }
 
@@ -26,11 +26,11 @@ struct WaitingSubmission {
     enum State {
         /// A resend of an envelope that was admitted before.
         case resend
-        /// The nodes of the cluster decide together.
+        /// The engine of the cluster has not decided yet.
         case asking(Admission.Terms)
-        /// It was admitted; with the envelope's keys in the engine, once the node has asked it.
+        /// It was admitted; in a cluster, with the envelope's keys in the engine.
         case admitted(Admission.Ticket, EnvelopeKeys? = nil)
-        /// The nodes of the cluster have refused it.
+        /// The engine of the cluster has refused it, or this node in the engine's place.
         case refused(Refusal)
     }
 
@@ -58,7 +58,8 @@ struct WaitingSubmission {
     }
 }
 
-/// The submissions that wait for their outcomes. Bounded by what connections may have in flight.
+/// The submissions that wait for their outcomes. Bounded by `Dispatch`, which bounds the envelopes without an outcome,
+/// and the submissions that wait for each.
 struct WaitingSubmissions {
     private var submissions = Slab<WaitingSubmission>()
 

@@ -114,7 +114,7 @@ private enum LogValue: Encodable {
 }
 
 extension Logger.MetadataValue {
-    /// A number, which is one in JSON as well.
+    /// A number, which JSON lines contain as a number.
     static func number(_ number: some BinaryInteger & Sendable) -> Self { .stringConvertible(Int64(clamping: number)) }
 }
 

@@ -9,17 +9,17 @@ import NodeConfiguration
 import Providers
 import Tor
 
-/// What keeps an attacker who has taken over the node's process from taking more: the keys of Apple and Google may be in
-/// another process, and this one is confined to the files and system calls that it needs.
+/// Limits the damage if an attacker takes over the node's process: the keys of Apple and Google may be in another
+/// process, and this one is confined to the files and system calls that it needs.
 package struct ProcessIsolation: Sendable {
-    /// The process that starts key holders and resolvers, and watches the sandbox.
+    /// The process that starts key holders and resolvers, and learns which system calls the sandbox refuses.
     package let supervisor: Supervisor
     /// The version of Landlock that confines this process; 0 if none does.
     package private(set) var landlock = 0
     /// Whether a refused system call raises an alarm.
     package private(set) var reportsRefusedCalls = true
 
-    /// The process has several threads, and the sandbox would confine one of them.
+    /// The process has several threads, of which the sandbox would confine only one.
     package struct Failure: Error, CustomStringConvertible {
         package var description: String {
             "the sandbox must begin before the process has a second thread; set node.sandbox = \"off\" under this emulator or debugger"
@@ -29,7 +29,7 @@ package struct ProcessIsolation: Sendable {
     /// Starts the supervisor and a key holder, and reads the configuration, without confining this process yet.
     /// - Parameters:
     ///   - file: the configuration file.
-    ///   - read: reads it.
+    ///   - read: reads the configuration from the key holder's copies; from the file if there are none.
     /// - Returns: no key holder with `node.key_holder = false`.
     /// - Throws: `Supervisor.Failure`, `KeyHolder.Failure`, or what `read` throws.
     package static func prepare(
@@ -46,12 +46,12 @@ package struct ProcessIsolation: Sendable {
         return (configuration, ProcessIsolation(supervisor: supervisor), holder)
     }
 
-    /// Confines this process for ever, as the configuration says. It must have a single thread.
+    /// Confines this process for the rest of its life, as the configuration says. It must have a single thread.
     /// - Throws: ``Failure``, `FileRules.Failure`, `SystemCallFilter.Failure` or `Supervisor.Failure`.
     package mutating func confine(_ configuration: Configuration) throws {
         guard configuration.sandbox != .off else { return }
         guard ProcessHardening.hasOneThread else { throw Failure() }
-        // The rules need files that exist. The node checks them when it starts.
+        // The rules can only name files that exist. The node checks these files when it starts.
         _ = mkdir(configuration.state, 0o700)
         if let file = configuration.spool?.keyFile { _ = try? KeyFile.readOrCreate(file) }
         for delivery in configuration.apps.flatMap(\.deliveries) { delivery.makeOwnKeyFiles() }
@@ -64,7 +64,7 @@ package struct ProcessIsolation: Sendable {
         } else if let refused = try? filter.apply(.report) {
             try supervisor.watch(refused, logsJSON: configuration.logFormat == .json)
         } else {
-            // A container's own filter may be the only one that reports.
+            // The kernel allows one filter that reports, and a container may have it already.
             try filter.apply(.refuse)
             reportsRefusedCalls = false
         }
@@ -72,8 +72,8 @@ package struct ProcessIsolation: Sendable {
 }
 
 extension FileRules {
-    /// What a node with this configuration needs. Not among it are the configuration and the keys, which the key holder
-    /// reads.
+    /// The files and ports that a node with this configuration needs: without the configuration and the keys, if a key
+    /// holder reads them.
     /// - Parameter environment: looks up an environment variable.
     init(
         of configuration: Configuration, environment: (String) -> String? = { getenv($0).map { String(cString: $0) } }
@@ -84,7 +84,7 @@ extension FileRules {
                 // Libraries, certificate authorities, time zones, tor's tables.
                 "/usr", "/lib", "/lib64", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/crypto-policies",
                 "/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf",
-                // Figures of this process, and of the processors.
+                // Statistics of this process, facts about the processors, and random numbers.
                 "/proc", "/sys/devices/system/cpu", "/dev/random", "/dev/urandom",
             ]
             + ["SSL_CERT_FILE", "OPENSSL_CONF"].compactMap(environment).map(Self.directory)
@@ -96,7 +96,7 @@ extension FileRules {
         listeningPorts = configuration.endpoints.compactMap { endpoint in
             if case .tcp(_, let port) = endpoint { port } else { nil }
         }
-        // Those in the state directory need no rule, and must not have one: a rule follows links.
+        // Files in the state directory need no rule of their own, and must have none: a rule follows links.
         readable += configuration.ownKeyFiles.filter { !configuration.isInState($0) }
         if !configuration.hasKeyHolder {
             let files = configuration.credentials.flatMap(\.files) + configuration.otherFiles
@@ -105,17 +105,18 @@ extension FileRules {
         let tor = configuration.tor.settings(state: configuration.state)
         switch tor.runnerInUse {
         case .service:
-            // Its group may read the onions' addresses and the control port's cookie, and nobody but its user the keys.
+            // The group of tor's user may read the onions' addresses and the control port's cookie; only that user may
+            // read the keys.
             readable.append(tor.directory)
         case .node:
             if let program = TorSettings.program(tor.binary, path: environment("PATH")) { allowExecution(of: program) }
         case nil:
-            // Not the secret key.
+            // Only the address, not the secret key beside it.
             if let onion = tor.externalServiceDirectory { readable.append("\(onion)/hostname") }
         }
     }
 
-    /// Allows to start a program. A script may start any of the system's.
+    /// Allows a program to be started. If it is a script, it may start any program of the system.
     private mutating func allowExecution(of program: String) {
         executable = [program] + (Self.isScript(program) ? ["/usr", "/bin", "/lib", "/lib64"] : Self.interpreters)
     }

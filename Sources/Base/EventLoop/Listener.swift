@@ -33,7 +33,8 @@ package final class Listener {
     /// The endpoint that it listens on; for TCP port 0, with the port that the system chose.
     package private(set) var endpoint: Endpoint
     private let loop: EventLoop
-    private let context: TLSContext?
+    /// The identity with which connections use TLS that are accepted from now on; `nil` for none.
+    package var tls: TLSContext?
     private let accepted: (ByteStream) -> Void
     private var listener: OpaquePointer?
     /// The listener of the loop's world, in place of ``listener``.
@@ -47,20 +48,22 @@ package final class Listener {
     /// Listens on `endpoint`, whose host must be a numeric address or `localhost`, and passes each connection to
     /// `accepted` on the loop. Replaces a unix socket that a dead process left behind.
     /// - Parameters:
-    ///   - context: if given, connections use TLS with this identity.
+    ///   - tls: if given, connections use TLS with this identity.
     ///   - mode: the file mode of a unix socket.
     /// - Throws: ``ListenError``.
     package init(
-        _ endpoint: Endpoint, on loop: EventLoop, tls context: TLSContext? = nil, backlog: Int32 = 1024,
+        _ endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, backlog: Int32 = 1024,
         mode: UInt32 = 0o660, accepted: @escaping (ByteStream) -> Void
     ) throws(ListenError) {
         loop.preconditionOnLoop()
         self.endpoint = endpoint
         self.loop = loop
-        self.context = context
+        self.tls = tls
         self.accepted = accepted
         if let world = loop.world {
-            inWorld = world.listen(at: endpoint, on: loop) { accepted(ByteStream($0, on: loop, accepting: context)) }
+            inWorld = world.listen(at: endpoint, on: loop) { [unowned self] in
+                accepted(ByteStream($0, on: loop, accepting: self.tls))
+            }
             guard inWorld != nil else { throw ListenError(endpoint: endpoint, errno: EADDRINUSE) }
             return
         }
@@ -170,7 +173,7 @@ package final class Listener {
         if acceptedInTurn.turn != loop.turn { acceptedInTurn = (loop.turn, 0) }
         acceptedInTurn.count += 1
         if acceptedInTurn.count == Self.acceptsPerTurn { suspend(for: .zero) }
-        accepted(ByteStream(KernelSocket(descriptor, on: loop), on: loop, accepting: context))
+        accepted(ByteStream(KernelSocket(descriptor, on: loop), on: loop, accepting: tls))
     }
 
     /// Suspends accepting when the process is out of file descriptors: retrying at once would only spin.

@@ -273,13 +273,12 @@ package actor SimulatedServices {
     // MARK: Faults
 
     /// Replaces the faults of a service.
-    /// - Throws: ``SetupError`` before ``start(identityValidFor:certificateKey:)``; `ListenError` if swallowing starts or
-    ///   stops, because the listener is reopened.
+    /// - Throws: ``SetupError`` before ``start(identityValidFor:certificateKey:)``.
     package func set(_ faults: Faults, on platform: Device.Platform) throws {
         let instance = try running(platform)
         instance.service.faults = faults
         instance.server.set(concurrentStreams: faults.concurrentStreams ?? Server.Limits().concurrentStreams)
-        try instance.server.set(isSwallowing: faults.isBlackHole)
+        instance.server.set(isSwallowing: faults.isBlackHole)
     }
 
     /// Replaces the quota of a service. What was used counts on.
@@ -313,13 +312,13 @@ package actor SimulatedServices {
     package func restart(_ platform: Device.Platform) throws { try running(platform).server.listen() }
 
     /// Changes a service's certificate for new connections.
-    /// - Throws: ``SetupError``, or `ListenError` because the listener is reopened.
+    /// - Throws: ``SetupError``.
     package func setCertificate(of platform: Device.Platform, to certificate: ServedCertificate) throws {
         try change(platform) { $0.certificate = certificate }
     }
 
     /// Changes the protocols that a service speaks on new connections.
-    /// - Throws: ``SetupError``, or `ListenError` because the listener is reopened.
+    /// - Throws: ``SetupError``.
     package func setProtocols(of platform: Device.Platform, to protocols: ServedProtocols) throws {
         try change(platform) { $0.protocols = protocols }
     }
@@ -329,7 +328,7 @@ package actor SimulatedServices {
         guard let certificates else { return }
         change(&instance)
         instances[platform] = instance
-        try instance.server.use(
+        instance.server.use(
             try certificates.context(
                 instance.certificate, requestsClientCertificate: instance.asksClients, protocols: instance.protocols),
             speaksHTTP1: instance.protocols != .http2)

@@ -144,34 +144,27 @@ package final class Server {
     }
 
     /// Changes the certificate and the protocols for new connections.
-    /// - Throws: ``ListenError``, because the listener is reopened.
-    package func use(_ tls: TLSContext, speaksHTTP1: Bool) throws(ListenError) {
+    package func use(_ tls: TLSContext, speaksHTTP1: Bool) {
         self.tls = tls
         self.speaksHTTP1 = speaksHTTP1
-        try reopen()
+        listener?.tls = acceptedTLS
     }
 
-    /// Starts or stops swallowing: connections in their TLS handshake are dropped, others read and drop all bytes and write nothing, new ones even before TLS.
-    /// After a stop, only connections that are opened from then on are served.
-    /// - Throws: ``ListenError``, because the listener is reopened.
-    package func set(isSwallowing: Bool) throws(ListenError) {
+    /// Starts or stops swallowing: connections in their TLS handshake are dropped, others read and drop all bytes and
+    /// write nothing, new ones even before TLS. After a stop, only connections that are opened from then on are served.
+    package func set(isSwallowing: Bool) {
         guard isSwallowing != self.isSwallowing else { return }
         self.isSwallowing = isSwallowing
-        if isSwallowing {
-            forEachConnection { $0.swallow() }
-            probes = [:]
-        }
-        try reopen()
+        listener?.tls = acceptedTLS
+        guard isSwallowing else { return }
+        forEachConnection { $0.swallow() }
+        probes = [:]
     }
 
-    private func reopen() throws(ListenError) {
-        guard listener != nil else { return }
-        listener = nil
-        try open()
-    }
+    private var acceptedTLS: TLSContext? { isSwallowing ? nil : tls }
 
     private func open() throws(ListenError) {
-        let opened = try Listener(address, on: loop, tls: isSwallowing ? nil : tls) { [unowned self] in accept($0) }
+        let opened = try Listener(address, on: loop, tls: acceptedTLS) { [unowned self] in accept($0) }
         // Keeps the port that the system chose, so that the next listener uses it again.
         address = opened.endpoint
         listener = opened

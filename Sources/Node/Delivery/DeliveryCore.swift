@@ -117,7 +117,7 @@ struct DeliveryCore: ~Copyable {
             at: now.monotonic)
         for lane in closed { requeue(lane, now.monotonic) }
         for route in opened { actions.append(.observe(.serving(route))) }
-        devices.divide(among: Set(served.map(\.app)).count)
+        devices.divide(among: Set(served.compactMap { lanes.routes.app(named: $0.app) }))
         settle(now)
     }
 
@@ -157,11 +157,11 @@ struct DeliveryCore: ~Copyable {
         of envelope: Envelope, app: String, acceptsQueued: Bool, at now: MonotonicTime,
         check: (Envelope, RouteTable.Number) -> Outcome?
     ) -> Arrival {
+        if envelopes[envelope.digest] != nil || window.outcome(of: envelope, now: now) != nil { return .resend }
         guard let first = lanes.firstRoute(of: envelope, app: app), lanes[first] != nil else {
             return .refused(.rejected(.platformNotConfigured))
         }
         guard !isDraining else { return .refused(.retry(.shuttingDown, after: Self.busyRetry)) }
-        if envelopes[envelope.digest] != nil || window.outcome(of: envelope, now: now) != nil { return .resend }
         if let refusal = check(envelope, first) { return .refused(refusal) }
         // Only now: a server that the node does not deliver to must take no lane.
         guard case .found(let route, _) = apply(lanes.choose(for: envelope, from: first, at: now), now),

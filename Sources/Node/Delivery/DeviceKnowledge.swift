@@ -36,7 +36,7 @@ struct DeviceKnowledge {
     private let capacity: Int
     private var pauses: DevicePauses
     /// Histories of device tokens by app, because a device token of one app is invalid for another. Together they hold
-    /// up to ``capacity`` tokens, and more after a reload that added apps.
+    /// up to ``capacity`` tokens.
     private var histories: [TokenHistory?] = []
     private var tokensPerApp = 0
     private var collapses: CollapseOrder
@@ -48,8 +48,13 @@ struct DeviceKnowledge {
         collapses = CollapseOrder(capacity: capacity)
     }
 
-    /// Divides the capacity among so many apps. Only histories that begin later get the new share.
-    mutating func divide(among apps: Int) { tokensPerApp = capacity / max(1, apps) }
+    /// Divides the capacity among the apps with these numbers, and forgets the device tokens of others.
+    mutating func divide(among apps: Set<Int>) {
+        tokensPerApp = capacity / max(1, apps.count)
+        for app in histories.indices {
+            if apps.contains(app) { histories[app]?.resize(to: tokensPerApp) } else { histories[app] = nil }
+        }
+    }
 
     // MARK: What is known
 

@@ -4,7 +4,7 @@ import Tables
 
 /// A bounded table of numbers that forgets old entries: when the younger half is full, it replaces the older half.
 struct RecentTable {
-    private let half: Int
+    private var half: Int
     private var young = FlatTable<UInt64>(empty: 0)
     private var old = FlatTable<UInt64>(empty: 0)
 
@@ -13,6 +13,13 @@ struct RecentTable {
 
     /// The number of entries, with those that are in both halves counted twice.
     var count: Int { young.count + old.count }
+
+    /// Changes the maximum number of entries. A half that has more than it may hold is forgotten.
+    mutating func resize(to capacity: Int) {
+        half = max(1, capacity / 2)
+        if old.count > half { old = FlatTable(empty: 0) }
+        if young.count > half { young = FlatTable(empty: 0) }
+    }
 
     subscript(key: TableKey) -> UInt64? { young[key.bits] ?? old[key.bits] }
 

@@ -32,10 +32,13 @@ struct RouteTable {
 
     subscript(number: Number) -> Route { routes[number] }
 
+    /// The index of an app in tables of apps; `nil` if it was never configured.
+    func app(named name: String) -> Int? { apps.firstIndex(of: name) }
+
     /// The first number of a route, which is the only one unless its servers have lanes; `nil` if its app was never
     /// configured.
     func number(app: String, magic: Magic) -> Number? {
-        apps.firstIndex(of: app).map { $0 * Self.numbersPerApp + Self.offsets[magic.index] }
+        self.app(named: app).map { $0 * Self.numbersPerApp + Self.offsets[magic.index] }
     }
 
     /// All numbers of a route; empty if its app was never configured.

@@ -39,6 +39,9 @@ struct TokenHistory {
     /// - Parameter capacity: the maximum number of tokens remembered at a time.
     init(capacity: Int) { records = RecentTable(capacity: capacity) }
 
+    /// Changes the maximum number of tokens remembered at a time.
+    mutating func resize(to capacity: Int) { records.resize(to: capacity) }
+
     /// The number of entries; see ``RecentTable/count``.
     var count: Int { records.count }
 

@@ -468,6 +468,10 @@ import Testing
         #expect(model.reason(of: second) == .platformNotConfigured)
         model.answer(.delivered)
         #expect(model.kind(of: first) == .delivered)
+        // A sender that lost its connection gets the outcome although the route is gone, and during a shutdown.
+        #expect(model.kind(of: try model.submit(Draft(number: 1))) == .delivered)
+        model.drain()
+        #expect(model.kind(of: try model.submit(Draft(number: 1))) == .delivered)
     }
 
     @Test func `a stored envelope waits for its route to be served again`() throws {

@@ -25,7 +25,7 @@ import Time
 
     private func makeKnowledge() -> DeviceKnowledge {
         var knowledge = DeviceKnowledge(capacity: 100)
-        knowledge.divide(among: 2)
+        knowledge.divide(among: [0, 1])
         return knowledge
     }
 
@@ -121,7 +121,7 @@ import Time
 
     @Test func `the apps that are served share the room`() {
         var (knowledge, surge) = (DeviceKnowledge(capacity: 8), TokenRefusalSurge(now: now))
-        knowledge.divide(among: 2)
+        knowledge.divide(among: [0, 1])
         for number in 0..<50 {
             let other = DeviceKnowledge.Subject(
                 token: key("token \(number)"), collapse: nil, sequence: 1, isProven: true, isStored: false, app: 0,
@@ -130,5 +130,25 @@ import Time
         }
         let entries = knowledge.tables.first { $0.name.contains("environments") }?.entries ?? 0
         #expect(entries > 0 && entries <= 4)
+    }
+
+    @Test func `the room stays the same when a reload adds or replaces apps`() {
+        var (knowledge, surge) = (DeviceKnowledge(capacity: 8), TokenRefusalSurge(now: now))
+        func entries(_ knowledge: DeviceKnowledge) -> Int {
+            knowledge.tables.first { $0.name.contains("environments") }?.entries ?? 0
+        }
+        var apps: Set<Int> = [0]
+        for app in 0..<6 {
+            // The first app stays; each reload adds one beside it, or puts one in the place of the other.
+            knowledge.divide(among: apps)
+            for (number, owner) in (0..<50).flatMap({ number in apps.sorted().map { (number, $0) } }) {
+                let subject = DeviceKnowledge.Subject(
+                    token: key("\(owner) \(number)"), collapse: nil, sequence: 1, isProven: true, isStored: false,
+                    app: owner, magic: .iOS)
+                _ = learn(.delivered, of: subject, &knowledge, &surge)
+            }
+            #expect(entries(knowledge) > 0 && entries(knowledge) <= 8, "\(apps): \(entries(knowledge))")
+            apps = [0, app + 1]
+        }
     }
 }

@@ -113,9 +113,9 @@ package final class Spool: Sendable {
         return bytes + Self.maximumRow > maximumBytes ? .bytes : nil
     }
 
-    /// The spool counts as full if less than this is left, in bytes: about the largest row for Apple or Google. A row
-    /// of Web Push may be larger.
-    private static let maximumRow = 4096
+    /// The spool counts as full if less than this is left, in bytes: more than the largest row, which is one of Web Push
+    /// with 4096 bytes of ciphertext and an endpoint of 1024.
+    private static let maximumRow = 8192
 
     /// Records by how many seconds the wall clock has stepped ahead since the start.
     func clockStepped(_ seconds: Int64) { farthestStep.max(seconds, ordering: .relaxed) }

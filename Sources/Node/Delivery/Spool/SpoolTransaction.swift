@@ -139,6 +139,7 @@ struct SpoolTransaction {
         if row.until > now, let outcome = key.openOutcome(row.sealed, name: name, until: row.until) { return outcome }
         // The outcome is expired or unreadable, and would block the next outcome of this digest.
         try connection.run("DELETE FROM outcome WHERE digest = ?", [name])
+        hasRemoved = true
         bytes -= row.sealed.count + Self.rowOverhead
         return nil
     }

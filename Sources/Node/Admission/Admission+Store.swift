@@ -74,7 +74,8 @@ extension Admission {
         settings.forgetOldBinding(of: &record, on: moment.day)
         // No token has the hash 0, which marks an empty slot.
         guard record.isPersistent, record.token != 0 else {
-            forgotten.append(record.token)
+            // What is not listed stays in the store until the next start.
+            if forgotten.count < min(maximumListed, settings.deviceTokens) { forgotten.append(record.token) }
             return
         }
         if let gone = tokens.restore(record) { forget(gone) }

@@ -477,7 +477,7 @@ package struct Admission: ~Copyable {
             return false
         }
         for record in gone { forget(record) }
-        unsaved += changed
+        for token in changed { list(token) }
     }
 }
 

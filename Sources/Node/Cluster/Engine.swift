@@ -106,6 +106,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
                 let handshake = EngineHandshake(settings: settings, names: names, loop: loop)
                 let primary = try await settings.primary(by: watch)
                 let (connection, epoch) = try await handshake.connect(to: primary)
+                guard !Task.isCancelled else { return connection.close(.disconnected("the node stops")) }
                 backoff.reset()
                 problem = EngineProblem(await use(connection, to: primary, epoch), user: settings.user)
             } catch {

@@ -237,7 +237,7 @@ local function limits_from(numbers)
   end
   for _, name in ipairs(ages) do limits.days[name] = tonumber(next_number()) end
   local days = limits.days
-  days.longest = math.max(days.proven, days.dead, days.forget)
+  days.longest = math.max(days.proven, days.dead, days.forget, days.quiet)
   if known_count == 100 then known_limits, known_count = {}, 0 end
   known_limits[numbers], known_count = limits, known_count + 1
   return limits

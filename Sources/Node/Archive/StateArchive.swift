@@ -77,11 +77,8 @@ package enum StateArchive {
 
     /// The node's own files in its state directory.
     private static func files(of state: String) throws(Failure) -> [String] {
-        try names(in: state).filter { isFile("\(state)/\($0)") && isPart($0) }
+        try names(in: state).filter { isAllowed($0) && isFile("\(state)/\($0)") }
     }
-
-    /// Whether a file in the state directory is exported. SQLite makes its `-shm` files again.
-    private static func isPart(_ name: String) -> Bool { name != "lock" && !name.hasSuffix("-shm") }
 
     // MARK: Onions
 
@@ -148,7 +145,7 @@ package enum StateArchive {
         for onion in try onionDirectories(in: directory) {
             for place in [onion, "\(onion)/authorized_clients"] {
                 paths += try names(in: "\(directory)/\(place)").map { "\(place)/\($0)" }
-                    .filter { isFile("\(directory)/\($0)") }
+                    .filter { isAllowed("\(tor)/\($0)") && isFile("\(directory)/\($0)") }
             }
         }
         return paths
@@ -203,18 +200,16 @@ package enum StateArchive {
         return summary
     }
 
-    /// Whether the path is one that ``export(_:_:to:passphrase:progress:)`` writes.
+    /// Whether a file is part of a state, by its path in the state directory. Files that an editor or the operator
+    /// left there are not, nor are the `-shm` files, which SQLite makes again.
     static func isAllowed(_ path: String) -> Bool {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         let isPlain = parts.allSatisfy { part in
             !part.isEmpty && part.first != "."
-                && part.utf8.allSatisfy { byte in
-                    let character = Character(Unicode.Scalar(byte))
-                    return character.isASCII && (character.isLetter || character.isNumber || "._-".contains(character))
-                }
+                && part.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
         }
         guard isPlain else { return false }
-        if parts.count == 1 { return isPart(path) && path != part && path != tor }
+        if parts.count == 1 { return path != "lock" && path != part && path != tor && !path.hasSuffix("-shm") }
         let isOnion = parts[0] == tor && (parts[1] == "onion" || parts[1].hasPrefix("onion-"))
         return isOnion && (parts.count == 3 || (parts.count == 4 && parts[2] == "authorized_clients"))
     }

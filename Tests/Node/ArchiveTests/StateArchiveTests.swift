@@ -16,7 +16,10 @@ import Testing
         "tor/onion/hs_ed25519_secret_key": 96, "tor/onion/authorized_clients/alice.auth": 70,
         "tor/onion-old/hs_ed25519_secret_key": 96,
     ]
-    private static let others = ["lock", "standing.sqlite-shm", "tor/cached-certs", "tor/keys/x"]
+    private static let others = [
+        "lock", "standing.sqlite-shm", "standing.sqlite~", "notes (old).txt", "tor/cached-certs", "tor/keys/x",
+        "tor/onion/hostname~",
+    ]
 
     private func withState(_ body: (_ directory: String) throws -> Void) throws {
         let directory = NSTemporaryDirectory() + "tocsin-state-\(UUID().uuidString.prefix(8))"

@@ -45,8 +45,12 @@ struct UnbindCommand: AsyncParsableCommand {
 
     func run() async throws {
         let text = try TextArgument.text("@\(file)")
-        let deviceToken =
-            (try? PairingToken(pasted: text))?.deviceToken ?? text.split(whereSeparator: \.isNewline).joined()
+        let pairing = try? PairingToken(pasted: text)
+        guard pairing?.handle == nil else {
+            throw fail(
+                "the pairing token has a handle: give the phone's device token, which it does not contain", .usage)
+        }
+        let deviceToken = pairing?.deviceToken ?? text.split(whereSeparator: \.isNewline).joined()
         guard Magic.allCases.contains(where: { DeviceTokenForm.fault(deviceToken, of: $0) == nil }) else {
             throw fail(
                 "the text is neither a pairing token nor a device token; tocsin pair read shows what is wrong with a pairing token",

@@ -48,7 +48,8 @@ extension Configuration {
     /// a file of keys.
     package var otherFiles: [String] {
         let shared = [
-            cluster?.keyFile, cluster?.passwordFile, cluster?.trustFile, canary?.phoneFile, listen.adminTokenFile,
+            cluster?.keyFile, cluster?.passwordFile, cluster?.trustFile, canary?.phoneFile, canary?.siteKeyFile,
+            listen.adminTokenFile,
         ].compactMap(\.self)
         return (shared + apps.flatMap(\.deliveries).flatMap(\.otherFiles)).filter { !isInState($0) }
     }

@@ -198,7 +198,7 @@ package struct Configuration: Sendable {
         outboundProxy = Self.outboundProxy(root)
         handles = Handles(root)
         cluster = root.attempt { try Self.cluster(root) } ?? nil
-        canary = Canary(root, apps: appsRead)
+        canary = Canary(root, apps: appsRead, needsSite: siteMode == .required)
 
         root.finish()
         if let error = root.error { throw error }

@@ -22,10 +22,11 @@ final class Canary: @unchecked Sendable {
     /// How long an attempt may take: a circuit through tor, proof of work, and the node's own retries.
     private static let timeout = Duration.seconds(120)
     let settings: Configuration.Canary
-    /// Changes with the pairing token, so that a reload notices a new one.
+    /// Changes with the pairing token and the site's key, so that a reload notices a new one.
     let identity: Digest256
     private let pairing: PairingToken
     private let format: EnvelopeFormat
+    private let siteKey: Ed25519.PrivateKey?
     /// The phone shows only the latest of these notifications.
     private let collapseID = Array(Hex.encode(SecureRandom.bytes(8)).utf8)
     private let loop: EventLoop
@@ -48,8 +49,9 @@ final class Canary: @unchecked Sendable {
         self.address = address
         self.report = report
         pairing = try settings.pairing(in: configuration)
+        siteKey = try settings.siteKey(in: configuration)
         let key = pairing.key.withBytes { $0.withUnsafeBytes { Array($0) } }
-        identity = BLAKE2b.hash256(Array(pairing.deviceToken.utf8), key: key)
+        identity = BLAKE2b.hash256(Array(pairing.deviceToken.utf8) + (siteKey?.publicKey ?? []), key: key)
         let app = configuration.apps.first { settings.app == nil || $0.name == settings.app }
         format = app?.format ?? pairing.defaultFormat
     }
@@ -90,7 +92,8 @@ final class Canary: @unchecked Sendable {
         }
         let label = SOCKS5.Credentials(user: "tocsin-canary", password: Hex.encode(SecureRandom.bytes(16)))
         let client = TocsinClient(
-            TocsinClient.Options(nodes: [address.node], proxy: address.socks.map { .socks5($0, label) }), on: loop)
+            TocsinClient.Options(
+                nodes: [address.node], proxy: address.socks.map { .socks5($0, label) }, siteKey: siteKey), on: loop)
         do {
             let sealer = Sealer(pairing, format: format)
             let notification = BisqNotification(

@@ -38,6 +38,11 @@ import TocsinClient
         try Data("hello\n".utf8).write(to: URL(filePath: file))
         let third = try await unbind(file)
         #expect(!third.isSuccess && third.text.contains("neither a pairing token nor a device token"))
+        let handle = try #require(Handle([UInt8](repeating: 7, count: Handle.length)))
+        let pairing = try PairingToken(phone.pairingToken).text(by: handle)
+        try Data("\(pairing)\n".utf8).write(to: URL(filePath: file))
+        let byHandle = try await unbind(file)
+        #expect(!byHandle.isSuccess && byHandle.text.contains("has a handle"), "\(byHandle.text)")
         // The token itself, in place of a file that contains it.
         let mistaken = try await unbind("\(phone.pairingToken)")
         #expect(!mistaken.isSuccess && mistaken.text.contains("not shown") && !mistaken.text.contains("|"))
@@ -181,6 +186,39 @@ import TocsinClient
         try await stage.reload(stage.configuration(endpoints))
         #expect(await stage.snapshot?.canary == nil)
         #expect(await !stage.metrics.contains("tocsin_canary"))
+        await stage.end()
+    }
+
+    @Test func `the canary of a node that serves sites only rings as a site`() async throws {
+        let stage = Stage()
+        let endpoints = try await stage.services.start()
+        let phone = await stage.phone(.iOS)
+        try PrivateFile.create("\(stage.directory)/canary", holding: Array(phone.pairingToken.utf8))
+        let seed = [UInt8](repeating: 3, count: 32)
+        try PrivateFile.create("\(stage.directory)/site.key", holding: seed)
+        let key = try #require(Ed25519.PrivateKey(seed: seed)).publicKey
+        func configuration(_ siteKey: String) -> String {
+            stage.configuration(
+                endpoints,
+                more: """
+                    [sites]
+                    mode = "required"
+                    [[site]]
+                    name = "canary"
+                    key = "\(String(decoding: Base64.encode(key), as: UTF8.self))"
+                    [canary]
+                    phone_file = "canary"
+                    every = 10
+                    \(siteKey)
+                    """)
+        }
+        let missing = await #expect(throws: ConfigurationError.self) { try await stage.startNode(configuration("")) }
+        #expect(missing?.key == "canary.phone_file")
+        try await stage.startNode(configuration("site_key = \"site.key\""))
+        for _ in 0..<6000 where await stage.snapshot?.canary?.last == nil {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(await stage.snapshot?.canary?.last?.isDelivered == true)
         await stage.end()
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import Settings
 import TNP
 
@@ -12,6 +13,8 @@ extension Configuration {
         package var app: String?
         /// Average seconds between two notifications.
         package var interval: Int
+        /// The file with the key of the site as which the node rings; `nil` if it rings as any sender does.
+        package var siteKeyFile: String?
 
         /// Reads the pairing token.
         /// - Throws: ``ConfigurationError``, which names the file and contains nothing of it.
@@ -34,31 +37,49 @@ extension Configuration {
             }
         }
 
-        package init(phoneFile: String, app: String? = nil, interval: Int) {
-            self.phoneFile = phoneFile
-            self.app = app
-            self.interval = interval
-        }
-
-        /// Reads `[canary]`; `nil` if the node rings no phone.
-        /// - Parameter apps: all apps; `nil` stands for one that cannot be read.
-        init?(_ root: TableReader, apps: [App?]) {
-            let table = root.table(
-                "canary",
-                "A phone of the operator, which the node rings from time to time as a sender would; see operations.md.")
-            let phoneFile = table.string(
-                "phone_file", expected: "a file",
-                "File with the phone's pairing token. Mode 600. If not set, no phone is rung")
-            app = table.string(
-                "app", expected: "an app's name", "Name of the phone's app. If not set: the first app")
-            interval = table.integer(
-                "every", in: 10...86_400, default: 3600,
-                "Average seconds between two notifications; each pause varies by up to 10 %")
-            if let app, apps.allSatisfy({ $0.map { $0.name != app } ?? false }) {
-                table.note("app", "there is no app named \(app)")
+        /// Reads the site's key.
+        /// - Throws: ``ConfigurationError``, which names the file and contains nothing of it.
+        package func siteKey(in configuration: Configuration) throws(ConfigurationError) -> Ed25519.PrivateKey? {
+            guard let siteKeyFile else { return nil }
+            do {
+                return try Ed25519.PrivateKey(keyFile: siteKeyFile, copies: configuration.copies)
+            } catch {
+                throw ConfigurationError(
+                    file: configuration.file, key: "canary.site_key", problem: error.description)
             }
-            guard let phoneFile else { return nil }
-            self.phoneFile = table.paths.absolute(phoneFile)
         }
+    }
+}
+
+extension Configuration.Canary {
+    /// Reads `[canary]`; `nil` if the node rings no phone.
+    /// - Parameters:
+    ///   - apps: all apps; `nil` stands for one that cannot be read.
+    ///   - needsSite: whether the node serves sites only.
+    init?(_ root: TableReader, apps: [Configuration.App?], needsSite: Bool) {
+        let table = root.table(
+            "canary",
+            "A phone of the operator, which the node rings from time to time as a sender would; see operations.md.")
+        let phoneFile = table.string(
+            "phone_file", expected: "a file",
+            "File with the phone's pairing token. Mode 600. If not set, no phone is rung")
+        app = table.string(
+            "app", expected: "an app's name", "Name of the phone's app. If not set: the first app")
+        interval = table.integer(
+            "every", in: 10...86_400, default: 3600,
+            "Average seconds between two notifications; each pause varies by up to 10 %")
+        if let app, apps.allSatisfy({ $0.map { $0.name != app } ?? false }) {
+            table.note("app", "there is no app named \(app)")
+        }
+        siteKeyFile = table.file(
+            "site_key",
+            "File with the key of a `[[site]]`, as which the node rings the phone; see `tocsin site key`. Mode 600")
+        guard let phoneFile else { return nil }
+        if needsSite, siteKeyFile == nil {
+            table.note(
+                "phone_file",
+                "the node refuses its own notifications, because sites.mode is \"required\": set site_key")
+        }
+        self.phoneFile = table.paths.absolute(phoneFile)
     }
 }

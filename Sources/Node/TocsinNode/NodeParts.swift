@@ -233,6 +233,10 @@ final class NodeParts: DispatchObserver {
                 log.logger.warning("takes effect after a restart", metadata: ["key": "\(key)"])
             }
             reloadState.readConfiguration(restartKeys: restartKeys)
+        } catch let error as KeyHolder.Failure {
+            _ = reloadState.failed(.configuration, "\(error)", at: UnixTime.now)
+            log.logger.error(
+                "the new configuration cannot be read now; the node keeps the old one, reload again: \(error)")
         } catch {
             _ = reloadState.failed(.configuration, "\(error)", at: UnixTime.now)
             log.logger.error("the new configuration is invalid; the node keeps the old one: \(error)")

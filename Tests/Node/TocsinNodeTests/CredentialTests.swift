@@ -123,6 +123,19 @@ import Testing
         #expect(!second)
     }
 
+    @Test func `a change that could not be used is reported again, also by a watch that has not reported yet`() throws {
+        let directory = try Directory()
+        try directory.write("one", to: "a.p8")
+        var watch = CredentialWatch(versions([directory.path("a.p8")]))
+        try directory.write("another", to: "a.p8")
+        #expect((0..<3).map { _ in watch.hasChanged() } == [true, false, false])
+        watch.reportAgain()
+        #expect((0..<2).map { _ in watch.hasChanged() } == [true, false])
+        var fresh = CredentialWatch(versions([directory.path("a.p8")]))
+        fresh.reportAgain()
+        #expect((0..<2).map { _ in fresh.hasChanged() } == [true, false])
+    }
+
     @Test func `replacement by a file of the same size is detected`() throws {
         let directory = try Directory()
         try directory.write("one", to: "a.p8")

@@ -92,7 +92,7 @@ package struct UpstreamDelivery: AppDelivery {
 
     package var platforms: [Magic] { Magic.allCases }
     package var isFallback: Bool { true }
-    package var maximumConnections: Int { platforms.count * PhoneCircuits<NodeCircuit>.maximum }
+    package var maximumConnections: Int { platforms.count * nodes.count * PhoneCircuits<NodeCircuit>.maximum }
     package var needsTor: Bool { !isDirect }
     package var otherFiles: [String] { [siteKeyFile].compactMap(\.self) }
 
@@ -114,7 +114,8 @@ package struct UpstreamDelivery: AppDelivery {
         let siteKey: Ed25519.PrivateKey?
         do {
             siteKey = try siteKeyFile.map {
-                try Ed25519.PrivateKey(keyFile: $0, copies: workshop.surroundings.copies)
+                workshop.note($0)
+                return try Ed25519.PrivateKey(keyFile: $0, copies: workshop.surroundings.copies)
             }
         } catch {
             throw workshop.problem("\(app.path).upstream.site_key", "\(error)")

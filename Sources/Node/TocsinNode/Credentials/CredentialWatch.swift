@@ -12,16 +12,16 @@ struct CredentialWatch {
     /// Watches files for changes from the given versions.
     init(_ versions: [String: FileVersion?] = [:]) { self.versions = versions }
 
-    /// The versions before the last call of ``hasChanged()``.
-    private var before: [String: FileVersion?] = [:]
+    private var reportsAgain = false
 
-    /// Makes the next call of ``hasChanged()`` report once more what the last call found.
-    mutating func reportAgain() { versions = before }
+    /// Makes the next call of ``hasChanged()`` return `true`: what has changed could not be used.
+    mutating func reportAgain() { reportsAgain = true }
 
     /// Whether a file has changed since the last call.
     mutating func hasChanged() -> Bool {
-        before = versions
+        let before = versions
         for file in before.keys { versions[file] = FileVersion(of: file) }
-        return versions != before
+        defer { reportsAgain = false }
+        return reportsAgain || versions != before
     }
 }

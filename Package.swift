@@ -198,7 +198,7 @@ let package = Package(
             dependencies: [
                 "Settings",
                 "NodeConfiguration", "Providers", "Tor", "Store", "TNP", "Admission", "Cluster", "Delivery",
-                "EventLoop", "Cryptography", "Time",
+                "EventLoop", "Handles", "Cryptography", "Time",
             ],
             swiftSettings: ours),
         .target(
@@ -312,6 +312,7 @@ let package = Package(
             dependencies: [
                 "Settings",
                 "TestSupport", "Admission", "Cluster", "Cryptography", "Delivery", "Diagnostics", "EventLoop", "HTTP2",
+                "Handles",
                 "NodeConfiguration", "Providers", "Redis", "StandIns", "TNP", "TocsinNode", "Tor",
             ], swiftSettings: ours),
         .testTarget(

@@ -63,26 +63,11 @@ private struct Demo: Sendable {
     private static let httpPort: UInt16 = 80
 
     /// How a notification is sent.
-    private enum Sender: Equatable {
+    private enum Sender {
         /// The Swift client, over TNP.
         case swift
         /// An HTTP request as Bisq 1 makes it.
         case http
-        /// The command of a client in another language.
-        case command(language: String, [String])
-
-        /// The clients in other languages that are built in the working directory and run on this machine.
-        static func others() async -> [Sender] {
-            let java = ["java", "-jar", "Clients/java/target/tocsin-client.jar"]
-            let python = ["env", "PYTHONPATH=Clients/python", "/usr/bin/python3", "-m", "tocsin_client"]
-            var found: [Sender] = []
-            for (language, command) in [("Java", java), ("Python", python)] {
-                let probe = try? await ChildProcess.output(
-                    of: command[0], Array(command.dropFirst()) + ["--help"], timeout: .seconds(20))
-                if probe?.isSuccess == true { found.append(.command(language: language, command)) }
-            }
-            return found
-        }
     }
 
     /// A notification for one phone.
@@ -169,7 +154,7 @@ private struct Demo: Sendable {
     private func deliver(
         _ services: SimulatedServices, pushServer: Endpoint, _ access: PrivateTorNetwork.Access
     ) async throws -> Bool {
-        var examples = [
+        let examples = [
             Example(.iOS, "iPhone 15", .trade, "Trade state changed", "The BTC buyer has started the payment."),
             Example(.iOSDev, "iPhone 12", .offer, "Nabídka přijata", "Vaše nabídka s ID 29384203 byla přijata. ✓"),
             Example(.android, "Pixel 8", .dispute, "New dispute message", "You received a message for trade 29384203."),
@@ -180,12 +165,6 @@ private struct Demo: Sendable {
                 .withWebPush(at: pushServer, model: "Fairphone 5"), .price, "Market price alert",
                 "Your price alert got triggered: 64,000 EUR."),
         ]
-        for (model, sender) in zip(["Pixel 7", "Pixel 6"], await Sender.others()) {
-            examples.append(
-                Example(
-                    .android, model, .trade, "Trade state changed", "The trade with ID 29384203 is completed.",
-                    by: sender))
-        }
         var isComplete = true
         for example in examples {
             let pairing = example.phone.pairing
@@ -198,8 +177,6 @@ private struct Demo: Sendable {
                 switch example.sender {
                 case .swift: try await submit(envelope, access.onion, proxy)
                 case .http: try await submitByHTTP(envelope, access.onion, proxy)
-                case .command(let language, let command):
-                    try await submit(example, by: command, language, access)
                 }
             let took = Terminal.number((MonotonicTime.now - sent).milliseconds, digits: 0)
             step("\(pairing.magic.rawValue): encrypted, sent through the onion, \(result) (\(took) ms)")
@@ -224,23 +201,6 @@ private struct Demo: Sendable {
         let outcome = try await client.submit(envelope, timeout: .seconds(isPublic ? 180 : 30))
         await client.close()
         return ("\(outcome.kind)", outcome.kind == .delivered)
-    }
-
-    /// Sends a notification with the command of another client.
-    /// - Returns: the client's language and result, and whether the notification was delivered.
-    private func submit(
-        _ example: Example, by command: [String], _ language: String, _ access: PrivateTorNetwork.Access
-    ) async throws -> (String, Bool) {
-        let notification = example.notification
-        let (isDelivered, output) = try await ChildProcess.output(
-            of: command[0],
-            Array(command.dropFirst()) + [
-                "send", "-", "--node", "\(access.onion)", "--tor", "\(access.socks)", "--type",
-                notification.kind.rawValue, "--title", notification.title, "--message", notification.message,
-                "--timeout", isPublic ? "180" : "30",
-            ], input: example.phone.pairingToken, timeout: .seconds(200))
-        let result = output.split(whereSeparator: \.isNewline).first ?? "no answer"
-        return ("\(language) client, \(result.prefix { $0 != ":" })", isDelivered)
     }
 
     /// Sends an envelope as Bisq 1 does.

@@ -11,12 +11,13 @@ import TNP
 
 struct SimulateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "simulate", abstract: "Run five simulated phones and stand-ins for Apple and Google on loopback.",
+        commandName: "simulate",
+        abstract: "Run six simulated phones and stand-ins for Apple, Google and a push server on loopback.",
         discussion: """
             Writes credentials and a node configuration into a directory, prints what a sender needs for each phone, \
-            and prints what each phone shows, until SIGTERM or SIGINT. Three phones have Bisq 1's app, which shows a \
-            pairing token; two have Bisq Connect, which registers with its user's Bisq 2 node instead. The phones' \
-            users tap every alert.
+            and prints what each phone shows, until SIGTERM or SIGINT. Three phones have Bisq 1's app, and one an \
+            app with Web Push; they show pairing tokens. Two have Bisq Connect, which registers with its user's Bisq 2 \
+            node instead. The phones' users tap every alert.
 
             --fault sets faults of the stand-ins at the start; lines of the same form on standard input change them \
             later. The line `new-token MODEL` gives a phone with a pairing token another device token, and prints its new \
@@ -59,6 +60,10 @@ struct SimulateCommand: AsyncParsableCommand {
         help: ArgumentHelp("A fault of a stand-in; can be given several times.", valueName: "PLATFORM FAULT ..."),
         transform: { try FaultDirective($0) })
     var faults: [FaultDirective] = []
+
+    func validate() throws {
+        guard port <= .max - 3 else { throw ValidationError("--port: the last of the four ports would be above 65535") }
+    }
 
     func run() async throws {
         let loop = EventLoop(name: "simulate")

@@ -2,8 +2,8 @@
 
 /// The most recent alarms. A repeated alarm is counted and keeps its latest details.
 struct RecentAlarms: Sendable {
-    /// Maximum number of alarms. A further one replaces the alarm that has not occurred for the longest time; advice
-    /// about settings is not replaced.
+    /// Maximum number of alarms. A further one replaces the alarm that has not occurred for the longest time, and
+    /// advice about settings only if there is nothing else.
     static let maximumAlarms = 50
     /// Maximum length of a text in characters; the rest is cut off.
     static let maximumTextLength = 600
@@ -35,11 +35,10 @@ struct RecentAlarms: Sendable {
         let alarm = NodeSnapshot.Alarm(
             time: now, level: level, text: Self.text(text, details), count: count + 1, isSetUp: isSetUp)
         entries.insert(Entry(key: key, alarm: alarm), at: 0)
-        // Advice stays until ``forgetAdvice()``.
-        guard entries.count > Self.maximumAlarms, let last = entries.lastIndex(where: { !$0.alarm.isSetUp }) else {
-            return
-        }
-        entries.remove(at: last)
+        guard entries.count > Self.maximumAlarms else { return }
+        // The new alarm must show, also if all others are advice.
+        let others = entries.dropFirst()
+        entries.remove(at: others.lastIndex { !$0.alarm.isSetUp } ?? others.endIndex - 1)
     }
 
     mutating func forgetAdvice() { entries.removeAll(where: \.alarm.isSetUp) }

@@ -3,6 +3,7 @@
 import Admission
 import Delivery
 import Glibc
+import Handles
 import Settings
 import Store
 
@@ -143,10 +144,13 @@ extension StateCheck {
         return look(path, depth: 4)
     }
 
-    /// Checks the databases of the standing and the spool, unless a node may be running, which has checked them itself.
+    /// Checks the databases, unless a node may be running, which has checked them itself.
     func databases(spool: String?) -> [Finding] {
         guard kind == .directory, lock == .free else { return [] }
-        let stores = [(StoreKind.standing, Optional("\(path)/standing.sqlite")), (StoreKind.spool, spool)]
+        let stores = [
+            (StoreKind.standing, Optional("\(path)/standing.sqlite")), (StoreKind.spool, spool),
+            (StoreKind.handles, Optional("\(path)/handles.sqlite")),
+        ]
         return stores.compactMap { kind, file -> Finding? in
             guard let file, access(file, F_OK) == 0 else { return nil }
             do {

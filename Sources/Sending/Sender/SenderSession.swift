@@ -62,7 +62,8 @@ package struct SenderSession {
     /// A running search for a proof.
     private struct Search {
         let puzzle: Puzzle
-        var started: MonotonicTime
+        /// `nil` while it waits for other searches of the sender.
+        var started: MonotonicTime?
     }
 
     /// The state of the connection; `leaving` after a GOAWAY.
@@ -446,7 +447,7 @@ extension SenderSession {
             let entry = pending[request]
         else { return nil }
         pending[request]!.needsWork = true
-        searches[request] = Search(puzzle: puzzle, started: now)
+        searches[request] = Search(puzzle: puzzle)
         return .solve(
             request: request, digest: entry.request.digest, puzzle: puzzle,
             until: now + entry.workLeft)
@@ -472,7 +473,7 @@ extension SenderSession {
 
     /// Counts the time of a search that ends without a proof, or with one.
     mutating func endSearch(for request: UInt32, now: MonotonicTime) {
-        guard let search = searches.removeValue(forKey: request) else { return }
-        pending[request]?.workLeft -= now - search.started
+        guard let started = searches.removeValue(forKey: request)?.started else { return }
+        pending[request]?.workLeft -= now - started
     }
 }

@@ -5,6 +5,7 @@ import Cryptography
 import Delivery
 import EventLoop
 import Foundation
+import Handles
 import Settings
 import StandIns
 import TestSupport
@@ -60,10 +61,12 @@ import Testing
     {
         try await withDirectory { directory in
             let (standing, spool) = ("\(directory)/standing.sqlite", "\(directory)/spool.sqlite")
+            let handles = "\(directory)/handles.sqlite"
             #expect(StateCheck(lookingAt: directory).databases(spool: spool).isEmpty)
             await (try StandingStore(at: standing, keyFile: "\(directory)/standing.key")).close()
             await (try Spool(at: spool, keyFile: "\(directory)/spool.key", maximumBytes: 1 << 20)).close()
-            #expect(StateCheck(lookingAt: directory).databases(spool: spool).map(\.grade) == [.ok, .ok])
+            await (try HandleStore(at: handles, keyFile: "\(directory)/handles.key")).close()
+            #expect(StateCheck(lookingAt: directory).databases(spool: spool).map(\.grade) == [.ok, .ok, .ok])
             let newer = """
                 import sqlite3, sys
                 for file in sys.argv[1:]:
@@ -72,11 +75,11 @@ import Testing
                     db.commit()
                     db.close()
                 """
-            let result = try await ChildProcess.output(of: "python3", ["-c", newer, standing, spool])
+            let result = try await ChildProcess.output(of: "python3", ["-c", newer, standing, spool, handles])
             try #require(result.isSuccess)
             let before = FileManager.default.contents(atPath: standing)
             let findings = StateCheck(lookingAt: directory).databases(spool: spool)
-            #expect(findings.map(\.grade) == [.failed, .failed])
+            #expect(findings.map(\.grade) == [.failed, .failed, .failed])
             #expect(findings.allSatisfy { $0.text.contains("newer version") })
             #expect(FileManager.default.contents(atPath: standing) == before)
             try Data("no database, but long enough to be read as one".utf8).write(to: URL(filePath: spool))

@@ -35,12 +35,15 @@ import Testing
     }
 
     @Test func `a credential must belong to the node's user`() {
-        #expect(CredentialCheck.owner("/k", owner: 7, nodeUser: 7) == nil)
-        let finding = CredentialCheck.owner("/k", owner: 0, nodeUser: 4_000_000)
+        #expect(CredentialCheck.owner("/k", owner: 7, mode: 0o600, nodeUser: 7) == nil)
+        let finding = CredentialCheck.owner("/k", owner: 0, mode: 0o600, nodeUser: 4_000_000)
         #expect(finding?.grade == .failed && finding?.text.contains("belongs to root") == true)
         #expect(finding?.text.contains("chown 4000000 /k") == true)
         // Root can read every file, so a credential of the node's user is not a failure.
-        #expect(CredentialCheck.owner("/k", owner: 7, nodeUser: 0) == nil)
+        #expect(CredentialCheck.owner("/k", owner: 7, mode: 0o600, nodeUser: 0) == nil)
+        // As systemd and container runtimes give secrets.
+        #expect(CredentialCheck.owner("/run/secrets/k", owner: 0, mode: 0o444, nodeUser: 4_000_000) == nil)
+        #expect(CredentialCheck.owner("/run/credentials/k", owner: 0, mode: 0o440, nodeUser: 4_000_000) == nil)
     }
 
     private func certificate(

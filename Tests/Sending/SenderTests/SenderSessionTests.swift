@@ -898,6 +898,28 @@ extension SenderSessionTests {
         #expect(sender.session.requests.count == 0)
     }
 
+    @Test func `a search that waits for others uses up no work`() throws {
+        var session = SenderSession(doesWork: true)
+        _ = session.connected(agent: "")
+        var actions: [SenderSession.Action] = []
+        func puzzle(_ effort: UInt32, at seconds: Int64, begins: Bool) throws -> Duration? {
+            let now = MonotonicTime(nanoseconds: 0) + .seconds(seconds)
+            try session.received(puzzleFrame(makePuzzle(effort)).span.bytes, &actions)
+            for case .solve(let request, _, _, let until) in session.flush(now: now) {
+                if begins { session.searchBegan(request, now: now) }
+                return until - now
+            }
+            return nil
+        }
+        try session.received(welcomeFrame().span.bytes, &actions)
+        _ = session.add(
+            PendingSubmission(Submission(request: 0, envelope: try makeEnvelope(1)), workLimit: .seconds(60)))
+        #expect(try puzzle(16, at: 0, begins: false) == .seconds(60))
+        // Fifty seconds in the queue do not count, ten of search do.
+        #expect(try puzzle(17, at: 50, begins: true) == .seconds(60))
+        #expect(try puzzle(18, at: 60, begins: true) == .seconds(50))
+    }
+
     @Test func `removing a submission stops its search and starts the next`() throws {
         var sender = try Sender(puzzle: makePuzzle(16))
         try sender.add(3)
@@ -1169,6 +1191,7 @@ private struct Sender {
             case .solve(let request, let digest, let puzzle, let until):
                 #expect(searches[request] == nil, "two searches run for one request")
                 searches[request] = (digest, puzzle, until)
+                session.searchBegan(request, now: now)
                 actions.append(action)
             case .stopSolving(let request):
                 #expect(searches.removeValue(forKey: request) != nil, "a search was stopped that did not run")

@@ -208,8 +208,8 @@ struct InitAnswers: ParsableArguments {
     mutating func record(_ answer: String, to question: Question) throws(Problem) {
         switch question {
         case .app:
-            let number = Int(answer).map { $0 - 1 }.flatMap { AppTemplate.allCases.indices.contains($0) ? $0 : nil }
-            guard let template = number.map({ AppTemplate.allCases[$0] }) ?? AppTemplate(rawValue: answer) else {
+            let numbered = AppTemplate.allCases.enumerated().first { "\($0.offset + 1)" == answer }?.element
+            guard let template = numbered ?? AppTemplate(rawValue: answer) else {
                 throw Problem(
                     description: "enter a number, or one of: "
                         + AppTemplate.allCases.map(\.rawValue).joined(separator: ", "))

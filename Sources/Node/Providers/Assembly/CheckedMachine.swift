@@ -25,7 +25,9 @@ package struct CheckedMachine: Sendable {
     func ownerFindings(_ file: String) -> [Finding] {
         var status = stat()
         guard stat(file, &status) == 0 else { return [] }
-        return [CredentialCheck.owner(file, owner: status.st_uid, nodeUser: nodeUser)].compactMap(\.self)
+        let finding = CredentialCheck.owner(
+            file, owner: status.st_uid, mode: status.st_mode, nodeUser: nodeUser)
+        return [finding].compactMap(\.self)
     }
 }
 

@@ -3,7 +3,7 @@
 import COpenSSL
 import Cryptography
 
-/// A private certificate authority, which issues the certificates of the simulated Apple and Google servers.
+/// A private certificate authority, which issues the certificates of simulated servers and their clients.
 package final class CertificateAuthority: @unchecked Sendable {
     // Unchecked: nothing changes the certificate and the key after init.
     private let certificate: OpaquePointer
@@ -25,15 +25,14 @@ package final class CertificateAuthority: @unchecked Sendable {
     /// The authority's certificate in PEM form, for clients that have to trust the authority.
     package var pem: [UInt8] { Cryptography.pem(ofCertificate: certificate) }
 
-    /// The purpose of a certificate.
     package enum Purpose: Sendable {
         /// A server with these DNS names or addresses.
         case server(names: [String])
-        /// A client, for instance a push provider with a certificate for this topic.
+        /// A client, for instance a push provider whose certificate names the topic as its subject.
         case client
     }
 
-    /// The kind of a certificate's key. Those of Apple's certificates are RSA, which takes longer to make.
+    /// The kind of a certificate's key. Apple's certificates have RSA keys, which take longer to make.
     package enum KeyKind: Sendable, CaseIterable {
         case ecdsa, rsa
     }

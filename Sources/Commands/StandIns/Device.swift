@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A phone as APNs or FCM know it.
+/// A phone as a push service knows it.
 package struct Device: Sendable {
     /// The push service, and for APNs its environment.
     package enum Platform: String, Sendable, Hashable, CaseIterable {
@@ -23,10 +23,8 @@ package struct Device: Sendable {
     package var platform: Platform
     /// The bundle id for APNs, the project id for FCM; empty for Web Push.
     package var app: String
-    /// The state of the device token.
     package var state: State
 
-    /// Creates a device.
     package init(platform: Platform, app: String, state: State = .registered) {
         self.platform = platform
         self.app = app
@@ -34,7 +32,7 @@ package struct Device: Sendable {
     }
 }
 
-/// The phones known to APNs and FCM, and the notifications received for them. Confined to the simulator's loop.
+/// The phones that the push services know, and the notifications received for them. Used on the simulator's loop only.
 final class DeviceRegistry {
     private var devices: [String: Device] = [:]
     private(set) var received: [ReceivedNotification] = []

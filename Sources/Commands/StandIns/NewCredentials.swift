@@ -4,7 +4,6 @@ import COpenSSL
 import Cryptography
 
 extension SigningKey {
-    /// A new random key.
     package static func generate(_ algorithm: SignatureAlgorithm) -> SigningKey {
         if algorithm == .es256 { return randomP256() }
         let key = cssl_rsa_2048_key()

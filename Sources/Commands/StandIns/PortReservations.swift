@@ -5,9 +5,10 @@ import Glibc
 import Synchronization
 import Tor
 
-/// Free loopback ports below the kernel's ephemeral range, from which the system takes the ports of outgoing connections.
-/// Each is reserved by an abstract unix socket named after it, which the kernel releases when the process exits for any
-/// reason: whoever reserves a port here gets it for himself until this value is released, also while nobody listens there.
+/// Free loopback ports below the kernel's ephemeral range, from which the system takes the ports of outgoing
+/// connections. An abstract unix socket named after the port reserves it; the kernel releases the socket when the
+/// process exits for any reason. No other reservation gets the port until then, or until this value is released, even
+/// while nothing listens there.
 package final class PortReservations: Sendable {
     private let claims = Mutex<[Int32]>([])
     private static let range: Range<UInt16> = 12_000..<32_000

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A notification that APNs or FCM have accepted for a phone.
+/// A notification that a push service has accepted for a phone.
 package struct ReceivedNotification: Sendable {
     /// The alert that the phone's system can show without the app.
     package struct Banner: Sendable, Equatable {
-        /// The title, if there is one.
         package let title: String?
         /// The body, or the `loc-key` in its place: iOS shows the key itself if the app has no text for it, and none of
         /// the simulated apps has.
         package let text: String
 
-        /// Creates a banner.
         package init(title: String? = nil, text: String) {
             self.title = title
             self.text = text
@@ -21,7 +19,7 @@ package struct ReceivedNotification: Sendable {
     package let platform: Device.Platform
     /// The device token that it was sent to.
     package let deviceToken: String
-    /// The text of the field `encrypted`; empty if there is none.
+    /// The text of the field `encrypted`, or the body of Web Push in Base64; empty if there is none.
     package let encrypted: String
     /// The banner; `nil` for a data message.
     package let banner: Banner?
@@ -33,11 +31,10 @@ package struct ReceivedNotification: Sendable {
     package let isMutableContent: Bool
     /// Whether it is delivered immediately, regardless of the phone's battery.
     package let isUrgent: Bool
-    /// The `apns-id`, or the name of the FCM message.
+    /// The `apns-id`, the name of the FCM message, or the number of the Web Push message.
     package let id: String
-    /// The collapse id, if there is one.
     package let collapseID: String?
-    /// The HTTP/2 stream of the request.
+    /// The stream of the request on its connection.
     package var stream: Int32 = 0
 
     /// The text shown before the app opens the envelope; `nil` for a data message.

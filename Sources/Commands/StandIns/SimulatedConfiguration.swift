@@ -14,7 +14,7 @@ package struct SimulatedConfiguration {
     /// Where the node's admin port is, if it has one.
     var admin: String?
     var circuitIDs = false
-    /// The upstream nodes, which are reached without tor, of a node without credentials; empty for one that has them.
+    /// The upstream nodes, which the node reaches without tor; if empty, it has credentials of its own.
     var upstream: [Endpoint] = []
     /// The lines of `[tor]`.
     var tor = "managed = false"
@@ -22,7 +22,6 @@ package struct SimulatedConfiguration {
     /// Further tables, in TOML.
     var additionalTables = ""
 
-    /// Creates a configuration.
     package init(
         endpoints: SimulatedServices.Endpoints, state: String = "state", tnp: String, http: String? = nil,
         admin: String? = nil, upstream: [Endpoint] = [],
@@ -98,7 +97,7 @@ package struct SimulatedConfiguration {
         """
     }
 
-    /// The tables of a node that delivers itself.
+    /// The tables of a node with credentials of its own.
     private var credentials: String {
         """
         [app.apns]

@@ -7,8 +7,8 @@ import HTTP2
 import TNP
 import Time
 
-/// Simulated push services on loopback: APNs production, APNs development and FCM, with TLS certificates of their own
-/// authority, and the credentials with which a node uses them.
+/// Simulated push services on loopback: APNs production, APNs development, FCM and a push server of Web Push, with TLS
+/// certificates of their own authority, and the credentials with which a node uses them.
 package actor SimulatedServices {
     /// The configuration of the simulated services.
     package struct Options: Sendable {
@@ -29,7 +29,6 @@ package actor SimulatedServices {
         /// The protocols of the push server at its start.
         package var webPushProtocols = ServedProtocols.both
 
-        /// Creates options.
         package init(
             directory: String, host: String = "127.0.0.1", topic: String = PhoneApp.bisq.topic,
             projectID: String = PhoneApp.bisq.projectID,
@@ -63,7 +62,6 @@ package actor SimulatedServices {
 
     /// Why the simulated services cannot be started or changed.
     package struct SetupError: Error, CustomStringConvertible {
-        /// The message.
         package let description: String
     }
 
@@ -191,7 +189,7 @@ package actor SimulatedServices {
 
     // MARK: Phones
 
-    /// Registers a phone with APNs or FCM, for its app only.
+    /// Registers a phone with its push service, for its app only.
     package func register(_ phone: Phone) {
         let (platform, app): (Device.Platform, String) =
             switch phone.magic {
@@ -230,7 +228,7 @@ package actor SimulatedServices {
     }
 
     /// Sets an observer that is called, after the one of ``observe(_:)``, with each notification that a phone has
-    /// received as soon as its answer has been sent whole, which says nothing about whether it arrives.
+    /// received, as soon as the answer to the node has been sent whole. The answer may still be lost.
     package func observeAnswers(_ observer: @escaping @Sendable (ReceivedNotification) -> Void) {
         registry.answerObserver = observer
     }
@@ -242,8 +240,8 @@ package actor SimulatedServices {
         registry.lostObserver = observer
     }
 
-    /// Sets an observer that is called with the HTTP status of each refusal, except those that are faults, and with the
-    /// request's device token.
+    /// Sets an observer that is called with the HTTP status of each refusal, except by faults and quotas, and with the
+    /// request's device token (Web Push: its path).
     package func observeRefusals(_ observer: @escaping @Sendable (_ status: Int, _ deviceToken: String) -> Void) {
         registry.refusalObserver = observer
     }
@@ -281,14 +279,14 @@ package actor SimulatedServices {
         instance.server.set(isSwallowing: faults.isBlackHole)
     }
 
-    /// Replaces the quota of a service. What was used counts on.
+    /// Replaces the quota of a service. What has been used stays counted.
     /// - Throws: ``SetupError`` before ``start(identityValidFor:certificateKey:)``.
     package func set(_ quota: Quota, on platform: Device.Platform) throws {
         try running(platform).service.meter.quota = quota
     }
 
-    /// What a service is doing: the requests that it has received, those refused by its quota, and those without an answer
-    /// so far.
+    /// The load of a service: the requests that it has received, those refused by its quota, and those whose answer it
+    /// has not sent whole yet.
     package func load(of platform: Device.Platform) -> (requests: Int, overQuota: Int, outstanding: Int) {
         guard let service = instances[platform]?.service else { return (0, 0, 0) }
         return (service.requests, service.overQuota, service.outstanding)

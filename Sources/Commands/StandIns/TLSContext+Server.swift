@@ -9,8 +9,9 @@ extension TLSContext {
     /// - Parameters:
     ///   - clientAuthorities: if given, the server requests a client certificate. The handshake fails if these
     ///     authorities (PEM) did not issue it; a client without a certificate is accepted.
-    ///   - applicationProtocol: the ALPN protocol that is preferred.
-    ///   - fallback: another one, also for clients without ALPN; `nil` to accept the first one only.
+    ///   - applicationProtocol: an ALPN protocol that the server accepts.
+    ///   - fallback: another one, also for clients without ALPN; `nil` to accept the first one only. If a client offers
+    ///     both, its order decides.
     /// - Throws: ``TLSContext/SetupError``.
     package static func server(
         identity: CertifiedKey, clientAuthorities: [UInt8]? = nil, applicationProtocol: String,

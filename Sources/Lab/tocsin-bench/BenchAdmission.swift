@@ -39,7 +39,7 @@ struct BenchAdmission: AsyncParsableCommand {
         large.fill { Terminal.progress("\($0 / 1_000_000) million device tokens …") }
         Terminal.endProgress()
         let after = Self.residentBytes
-        // Alternating, so that noise affects both alike.
+        // The two tables alternate, so that noise affects both alike.
         var times: (small: [Double], large: [Double]) = ([], [])
         for _ in 0..<max(1, decisions / AdmissionLoad.batch) {
             times.small.append(small.timeBatch())
@@ -70,7 +70,7 @@ struct BenchAdmission: AsyncParsableCommand {
     }
 }
 
-/// An `Admission` with this number of device tokens and circuits, and submissions to it.
+/// An `Admission` with a given number of known device tokens and circuits, and submissions to it.
 private final class AdmissionLoad {
     static let batch = 10_000
 

@@ -45,7 +45,7 @@ struct BenchHTTP2: AsyncParsableCommand {
     }
 }
 
-/// Sends requests like those to Apple over one connection, and the next one as soon as one is answered.
+/// Sends requests like the node's to Apple over one connection, each as soon as an earlier one is answered.
 private final class HTTP2Load: ResponseReceiver, @unchecked Sendable {
     // Unchecked: used on the loop's thread only.
 
@@ -78,7 +78,7 @@ private final class HTTP2Load: ResponseReceiver, @unchecked Sendable {
             }
             let seconds = (MonotonicTime.now - start).milliseconds / 1000
             let usage = meter.usage
-            // Closed here, on the loop, so that deinitialisation on another thread has nothing left to close.
+            // Closes the pool on the loop: its `deinit` on another thread then has nothing left to close.
             self.upstream.close()
             await self.loop.sleep(for: .milliseconds(100))
             return Measurement(

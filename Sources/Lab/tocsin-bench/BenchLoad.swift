@@ -135,7 +135,7 @@ private actor NodeLoad {
                 let wait = due - .now
                 if wait > .milliseconds(1) { await loop.sleep(for: wait) }
                 let client = clients[index % clients.count]
-                // From the submission, which never waits for an earlier one, not from the time at which it was due: the
+                // The latency counts from the submission, which never waits for an earlier one, and not from `due`: the
                 // loop's timers may be more than a millisecond late.
                 let submitted = MonotonicTime.now
                 group.addTask(executorPreference: loop) { await self.submit(by: client, since: submitted) }

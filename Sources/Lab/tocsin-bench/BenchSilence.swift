@@ -100,7 +100,7 @@ private actor SilentCrowd: ByteStreamHandler {
     private let endpoints: [Endpoint]
     private var held: [ObjectIdentifier: ByteStream] = [:]
 
-    /// The pause after a failed connection, when the node's backlog is full.
+    /// The pause after a failed attempt to connect, as when the node's backlog is full.
     private static let pause = Duration.milliseconds(2)
 
     init(_ bed: TestBed) { endpoints = [bed.endpoint, bed.httpEndpoint] }
@@ -162,7 +162,7 @@ private actor HonestClients {
         let phones = bed.tokens[.iOS] ?? []
         await withTaskGroup { group in
             for number in 0..<count {
-                // The first senders start when silent connections are open already.
+                // Silent connections are open before the first honest senders start.
                 let start = time * (number + 1) / (count + 1)
                 group.addTask {
                     await self.attempt(Array(phones[2 * number]), after: start) { try await self.submit($0) }

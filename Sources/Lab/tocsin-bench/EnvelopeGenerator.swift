@@ -4,13 +4,13 @@ import Cryptography
 import StandIns
 import TNP
 
-/// Generates distinct envelopes: iv and ciphertext begin with a counter.
+/// Generates distinct envelopes: the iv is a counter, and the ciphertext begins with it.
 struct EnvelopeGenerator {
     private let tokens: [Magic: [[UInt8]]]?
     private let ciphertextLength: Int
     private var counter = HexCounter()
 
-    /// The number of times that a new device token repeats the counter: 64 digits, like Apple's.
+    /// How often a new device token repeats the counter: 64 digits in all, as in Apple's device tokens.
     private static let countersPerToken = 4
 
     /// Generates envelopes for known devices.
@@ -33,7 +33,7 @@ struct EnvelopeGenerator {
     mutating func next(_ magic: Magic) -> Envelope {
         counter.advance()
         if magic == .web { return nextByWebPush() }
-        // All fields are slices of one array, so that an envelope costs one allocation: device token, iv, ciphertext.
+        // New device token, iv and ciphertext are slices of one array, so that an envelope costs one allocation.
         let tokenCounters = tokens == nil ? Self.countersPerToken : 0
         let iv = tokenCounters * HexCounter.digits
         let ciphertext = iv + HexCounter.digits
@@ -50,7 +50,7 @@ struct EnvelopeGenerator {
         }
     }
 
-    /// A message whose salt is the counter.
+    /// The next envelope for a Web Push subscription: a message whose salt is the counter.
     private func nextByWebPush() -> Envelope {
         var salt: [UInt8] = []
         counter.append(to: &salt, times: 1)

@@ -10,12 +10,12 @@ enum Executables {
         var description: String { "\(path) does not exist: run swift build --product tocsin first" }
     }
 
-    /// This program.
+    /// The path of this program.
     static func bench() throws -> String {
         try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
     }
 
-    /// The node's program, in the same directory.
+    /// The path of the node's program, in the same directory.
     /// - Throws: ``Missing``.
     static func tocsin() throws -> String {
         let path = try bench().split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/tocsin"

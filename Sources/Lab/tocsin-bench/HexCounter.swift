@@ -5,10 +5,8 @@ struct HexCounter {
     /// The number of digits of each value.
     static let digits = 16
 
-    /// The current value.
     private(set) var value = UInt64.random(in: 0...UInt64.max)
 
-    /// Counts on by one.
     mutating func advance() { value &+= 1 }
 
     /// Appends the value as ``digits`` lower-case hexadecimal digits, `count` times.

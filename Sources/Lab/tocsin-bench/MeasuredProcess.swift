@@ -45,7 +45,7 @@ final class MeasuredProcess {
         pid = child
     }
 
-    /// The standard output so far.
+    /// What the process has written to standard output until now.
     var output: String {
         FileManager.default.contents(atPath: outputFile).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
@@ -64,8 +64,8 @@ final class MeasuredProcess {
         _ = wait()
     }
 
-    /// Sends a signal and waits until the process has terminated, while the loop runs on: a process may need its peers
-    /// on that loop in order to end.
+    /// Sends a signal and waits until the process has terminated. The loop keeps running meanwhile: the process may
+    /// need peers on that loop in order to end.
     func stop(by signal: Int32 = SIGTERM, on loop: EventLoop, isolation: isolated (any Actor)? = #isolation) async {
         kill(pid, signal)
         while wait4(pid, nil, WNOHANG, nil) == 0 { await loop.sleep(for: .milliseconds(10)) }

@@ -6,13 +6,13 @@ import FoundationEssentials
 struct Measurement: Codable {
     var requests: Int
     var seconds: Double
-    /// In microseconds, as `p99`.
+    /// Latencies in microseconds, here and in ``p99``.
     var p50: Double
     var p99: Double
     var failures = 0
     /// The usage of the process that generated the load.
     var load = ProcessUsage()
-    /// The usage of the other processes that were measured, in the order in which the caller named them.
+    /// The usage of the other measured processes, in the order in which the caller named them.
     var others: [ProcessUsage] = []
 
     var json: String {

@@ -3,7 +3,7 @@
 import FoundationEssentials
 import Glibc
 
-/// CPU time and memory of a process and its children.
+/// CPU time and peak resident memory of a process.
 struct ProcessUsage: Codable {
     var cpuSeconds = 0.0
     var peakKilobytes = 0
@@ -11,13 +11,14 @@ struct ProcessUsage: Codable {
     /// No usage.
     init() {}
 
-    /// The usage of a terminated process, as `wait4` returns it.
+    /// The usage that `wait4` or `getrusage` has returned.
     init(_ usage: rusage) {
         cpuSeconds = usage.ru_utime.seconds + usage.ru_stime.seconds
         peakKilobytes = usage.ru_maxrss
     }
 
-    /// Reads the usage of a process from /proc; `nil` for this process.
+    /// Reads the usage of a process and its running children, added up, from /proc.
+    /// - Parameter pid: `nil` for this process, without its children.
     init(of pid: Int32?) {
         guard let pid else {
             var usage = rusage()
@@ -55,17 +56,17 @@ struct ProcessUsage: Codable {
         }
     }
 
-    /// The anonymous memory of a process; 0 if there is none.
+    /// The anonymous resident memory of a process; 0 if there is no such process.
     static func anonymousKilobytes(of pid: Int32) -> Int { kilobytes("RssAnon:", of: pid) }
 
-    /// The number of open descriptors of a process; 0 if there is none.
+    /// The number of open descriptors of a process; 0 if there is no such process.
     static func descriptors(of pid: Int32) -> Int {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? 0
     }
 
     private static func peak(of pid: Int32) -> Int { kilobytes("VmHWM:", of: pid) }
 
-    /// A line of `/proc/PID/status`.
+    /// The number in the line of `/proc/PID/status` that begins with `key`; 0 if there is none.
     private static func kilobytes(_ key: String, of pid: Int32) -> Int {
         let line = text("/proc/\(pid)/status")?.split(separator: "\n").first { $0.hasPrefix(key) }
         return line.flatMap { Int($0.filter(\.isNumber)) } ?? 0

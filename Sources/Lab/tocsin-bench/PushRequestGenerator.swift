@@ -5,16 +5,16 @@ import HTTP2
 /// Generates requests with the headers and the size of the node's requests to Apple. Device token, `apns-id` and
 /// `apns-collapse-id` are new in each.
 struct PushRequestGenerator {
-    /// The length of the payload that the node makes of an envelope with ``ciphertextLength``.
+    /// The length in bytes of the payload that the node makes of an envelope with ``ciphertextLength``.
     static let bodyLength = 536
     /// The ciphertext of a short notification, in bytes.
     static let ciphertextLength = 288
 
-    /// The header fields that all requests share, as h2load sends them too.
+    /// Header fields with the same value in all requests, those of h2load included.
     static let fixedHeaders: [(name: StaticString, value: String)] = [
         ("apns-topic", "org.example.app"), ("apns-push-type", "alert"),
     ]
-    /// A value of the length of a provider token's.
+    /// A value for `authorization`, as long as one with a provider token.
     static let authorization = "bearer " + String(repeating: "x", count: 200)
     /// When the notification expires, Unix time in seconds.
     static let expiration = "1900000000"

@@ -2,7 +2,7 @@
 
 import ArgumentParser
 
-/// `tocsin-bench`: benchmarks, floods and soak tests. Not part of the installed package.
+/// `tocsin-bench`: benchmarks, floods, soaks and simulations. Not part of the installed package.
 @main
 struct TocsinBench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -21,8 +21,8 @@ extension NodeLink {
         case solving(effort: UInt32)
         /// The pause of a node that had refused is over: it is usable.
         case usable
-        /// Connecting takes long: these submissions should move to another node that can be used and is not slow, if there is
-        /// one. Comes each second.
+        /// Connecting takes long: these submissions should move to a usable node that is not slow, if there is one.
+        /// Repeated at each ``NodeLink/watch(now:)`` until the attempt ends.
         case slow(requests: [UInt32])
         /// The node takes none of these submissions now, for this reason: they should move to another node.
         case unusable(requests: [UInt32], because: Failure)
@@ -40,7 +40,7 @@ extension NodeLink {
         case refused(GoAway)
         /// The peer broke the protocol, or speaks another one, as this reason says.
         case protocolError(String)
-        /// The node does not know the sender's site key.
+        /// The node has refused the sender's site key.
         case siteRefused
         /// Without a proxy, nothing answers at the node's address, for this reason.
         case nothingThere(String)
@@ -56,7 +56,8 @@ extension NodeLink {
                 }
         }
 
-        /// Whether waiting is not likely to change it: a wrong address, or a proxy that does not run.
+        /// Whether a wrong setting is the likely cause, which waiting does not remove: a wrong address, or a proxy that
+        /// does not run.
         package var isLikelyMistake: Bool {
             switch self {
             case .proxyUnreachable, .nothingThere: true
@@ -85,7 +86,8 @@ extension NodeLink {
 }
 
 extension StreamError {
-    /// Whether no name or nobody is at an address: a node that is only slow or far away fails otherwise.
+    /// Whether the name is unknown, or nothing listens at the address. A node that is only slow or far away fails with
+    /// another error.
     fileprivate var isNothingThere: Bool {
         switch self {
         case .unknownHost: true

@@ -9,7 +9,6 @@ import Time
 package protocol NodeLinkOwner: AnyObject {
     /// Whether submissions wait that may go to this link's node; if not, the link does not reconnect.
     func needs(_ link: NodeLink) -> Bool
-    /// Handles an event of a link.
     func handle(_ event: NodeLink.Event, of link: NodeLink)
 }
 
@@ -32,7 +31,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     private var stream: ByteStream?
     /// What the link sends in this turn of the loop, in one write.
     private var output: [UInt8] = []
-    /// The running attempt to connect, with the pause before it.
+    /// The pending attempt to connect, and the pause before it.
     private var dialling: Task<Void, Never>?
     /// The running searches for proofs of work, by request.
     private(set) var searches: [UInt32: (task: Task<Void, Never>, ticket: SearchSlots.Ticket)] = [:]
@@ -72,10 +71,9 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     /// Why the last attempt failed or the last connection ended.
     package var failure: Failure? { state.failure }
 
-    /// When the current connection began, or the last one.
+    /// When the current connection began; without one, when the last one did.
     package var connectedAt: MonotonicTime { state.connectedAt }
 
-    /// Whether the link is connected.
     package var isConnected: Bool { state.isConnected }
 
     /// Whether the link neither is connected nor connects.
@@ -92,18 +90,19 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     /// connects again when it has a submission.
     package func closeIfEmpty() { update { $0.closeIfEmpty(&$1) } }
 
-    /// Connects if submissions need the node and its pause is over; then sends what is due.
+    /// Begins to connect, after the rest of the node's pause, if submissions need the node; then sends what is due.
     package func wake() {
-        // A link that is connected, or connects, has nothing to ask; of a closed one the owner may have gone.
+        // Only an unused link needs the answer, and the owner of a closed link may no longer exist.
         let isNeeded = isUnused && !state.isClosed && owner.needs(self)
         update { $0.wake(isNeeded: isNeeded, now: .now, &$1) }
         flush()
     }
 
-    /// Performs what is due in the session.
+    /// Sends what is due in the session, and starts and stops its searches for proofs of work.
     package func flush() { update { $0.flush(now: .now, random: SecureRandom.fraction, &$1) } }
 
-    /// Watches for silence and idleness. Call it about once a second while the link is in use.
+    /// Watches for silence, idleness and slow attempts to connect. Call it at least once a second while the link is in
+    /// use.
     package func watch(now: MonotonicTime) {
         update { $0.watch(now: now, random: SecureRandom.fraction, opaque: SecureRandom.bytes, &$1) }
     }
@@ -121,7 +120,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             stream?.close()
             stream = nil
             output.removeAll(keepingCapacity: true)
-        // The owner has closed the link at an earlier action of the same event, and may have gone.
+        // The owner has closed the link at an earlier action of the same event, and may no longer exist.
         case _ where state.isClosed: break
         case .dial(let pause): dial(after: pause)
         case .send(let bytes): send(bytes)

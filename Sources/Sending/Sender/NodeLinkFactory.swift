@@ -5,7 +5,6 @@ import EventLoop
 
 /// Makes a sender's links to its nodes, the preferred node first.
 package struct NodeLinkFactory {
-    /// The nodes' addresses.
     private let nodes: [Endpoint]
     private let proxy: Proxy?
     private let requiresCircuitIsolation: Bool
@@ -42,7 +41,8 @@ package struct NodeLinkFactory {
         self.searches = searches
     }
 
-    /// A link to each node, all of them over a new tor circuit.
+    /// Makes a link to each node. Through SOCKS, all of them use one new password, so that tor keeps their circuits
+    /// apart from those of other links.
     package mutating func links(for owner: any NodeLinkOwner, on loop: EventLoop) -> [NodeLink] {
         let proxy = proxy?.withNewCircuit(isRequired: requiresCircuitIsolation)
         return nodes.map { node in

@@ -5,13 +5,13 @@ import EventLoop
 import TNP
 import Time
 
-/// The state machine of one sender's access to one node: decides when to connect, what the end of a connection means for the
-/// submissions in its ``SenderSession``, when a silent node has gone, and when an idle connection closes. Takes events, time
-/// and randomness, returns actions, and has no I/O and no clock.
+/// The state machine of one sender's access to one node: decides when to connect, what the end of a connection means
+/// for the submissions in its ``SenderSession``, when a silent node counts as lost, and when an idle connection closes.
+/// Takes events, time and randomness, returns actions, and has no I/O and no clock.
 struct NodeLinkState {
-    /// What the caller does after an event, in this order.
+    /// What the caller does after an event. It performs the actions in the order of the array.
     enum Action: Equatable {
-        /// Call ``beginsDialling(isNeeded:now:_:)`` after this pause, and then connect.
+        /// Call ``beginsDialling(isNeeded:now:_:)`` after this pause, and connect if it returns true.
         case dial(after: Duration)
         /// Close the connection, and drop what has not been sent.
         case disconnect
@@ -23,9 +23,9 @@ struct NodeLinkState {
         case solve(request: UInt32, digest: Digest256, puzzle: Puzzle, until: MonotonicTime)
         /// Cancel the search for this request's proof.
         case stopSolving(UInt32)
-        /// Tell the owner.
+        /// Tell the owner of this event.
         case report(NodeLink.Event)
-        /// Call ``wake(isNeeded:now:_:)``: the owner has moved submissions meanwhile.
+        /// Call ``wake(isNeeded:now:_:)``: a pause may be over, or the owner may have moved submissions.
         case wake
     }
 
@@ -40,7 +40,8 @@ struct NodeLinkState {
     private static let pingAfter = Duration.seconds(20)
     /// How long such a node may be silent before the connection closes.
     private static let maximumSilence = Duration.seconds(40)
-    /// How long an idle connection stays open; less if the node's idle timeout is short.
+    /// The longest time for which an idle connection stays open. It closes after three quarters of the node's idle
+    /// timeout if that is earlier.
     private static let maximumIdleTime = Duration.seconds(60)
     private static let pingLength = 8
 
@@ -50,7 +51,7 @@ struct NodeLinkState {
     var session: SenderSession
     /// Why the last attempt failed or the last connection ended.
     private(set) var failure: NodeLink.Failure?
-    /// When the current connection began, or the last one.
+    /// When the current connection began; without one, when the last one did.
     private(set) var connectedAt: MonotonicTime
     private(set) var isClosed = false
 
@@ -66,7 +67,7 @@ struct NodeLinkState {
     private var lastFrame: MonotonicTime
     /// Whether the node has got PING since the last frame.
     private var hasPinged = false
-    /// Since when nothing is to be done; `nil` if there is something.
+    /// Since when the connection has been idle; `nil` if it is not.
     private var idleSince: MonotonicTime?
 
     /// The state without a connection.
@@ -79,7 +80,6 @@ struct NodeLinkState {
         (connectedAt, lastFrame) = (now, now)
     }
 
-    /// Whether the link is connected.
     var isConnected: Bool { connection == .open }
 
     /// Whether the link neither is connected nor connects.
@@ -100,11 +100,12 @@ struct NodeLinkState {
 
     // MARK: Connecting
 
-    /// Connects if submissions need the node and its pause is over.
+    /// Makes a refusing node usable once its pause is over. Otherwise begins to connect, after the rest of the node's
+    /// pause, if submissions need the node.
     /// - Parameter isNeeded: whether submissions wait that may go to this node.
     mutating func wake(isNeeded: Bool, now: MonotonicTime, _ actions: inout [Action]) {
         if node.revive(now: now) {
-            // The owner may now have submissions for it.
+            // The owner may have submissions for the node, which is usable again.
             return actions += [.report(.usable), .wake]
         }
         guard isUnused, !isClosed else { return }
@@ -136,7 +137,6 @@ struct NodeLinkState {
         return true
     }
 
-    /// The link could not connect.
     mutating func couldNotConnect(
         _ error: StreamError, now: MonotonicTime, random: () -> Double, _ actions: inout [Action]
     ) {
@@ -146,7 +146,6 @@ struct NodeLinkState {
         fail(NodeLink.Failure(error, isDirect: isDirect), now: now, random: random, &actions)
     }
 
-    /// The link is connected.
     mutating func connected(now: MonotonicTime, _ actions: inout [Action]) {
         connection = .open
         node.isSlow = false
@@ -180,8 +179,8 @@ struct NodeLinkState {
 
     // MARK: Connected
 
-    /// Bytes have arrived. ``flush(now:random:_:)`` then sends what they made room for. What follows the end of the connection
-    /// in the same bytes says nothing about the node any more, but results still count.
+    /// Handles received bytes. Call ``flush(now:random:_:)`` afterwards: it sends what they made room for. After a
+    /// frame that ends the connection, only the results in the same bytes still count.
     mutating func received(
         _ bytes: RawSpan, now: MonotonicTime, random: () -> Double, _ actions: inout [Action]
     ) {
@@ -241,9 +240,9 @@ struct NodeLinkState {
 
     // MARK: Ends of connections
 
-    /// Handles the end of a connection. After a GOAWAY other than idle, before WELCOME, or after three losses in a row before
-    /// this one, the node is down and its submissions move. Otherwise the link connects again, because the node may already
-    /// have the submissions in flight.
+    /// Handles the end of a connection. After a GOAWAY other than idle, before WELCOME, or after three failures since
+    /// the last RESULT, the node is down and its submissions move. Otherwise the link connects again, because the node
+    /// may already have the submissions in flight.
     mutating func ended(
         _ reason: String, now: MonotonicTime, random: () -> Double, _ actions: inout [Action]
     ) {
@@ -304,7 +303,8 @@ struct NodeLinkState {
 
     // MARK: Time
 
-    /// Watches for silence and idleness, about once a second while the link is in use.
+    /// Watches for silence, idleness and slow attempts to connect. Call it at least once a second while the link is in
+    /// use.
     /// - Parameter opaque: the random bytes of a PING.
     mutating func watch(
         now: MonotonicTime, random: () -> Double, opaque: (Int) -> [UInt8], _ actions: inout [Action]

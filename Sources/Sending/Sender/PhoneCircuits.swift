@@ -10,25 +10,25 @@ package struct PhoneCircuits<Circuit: AnyObject> {
     /// The circuit of a phone.
     package enum Choice {
         case known(Circuit)
-        /// The phone gets a new one: ``insert(_:for:)`` it. Close the other one, if there is one.
+        /// The phone gets a new circuit: make one and ``insert(_:for:)`` it. Close the idle one that was evicted for
+        /// it, if there is one.
         case new(inPlaceOf: Circuit?)
     }
 
     /// The largest number of circuits.
     package static var maximum: Int { 64 }
 
-    /// By a hash of the phone: two phones with the same one share a circuit.
+    /// By a hash of the phone's identifier: two phones with the same hash share a circuit.
     private var circuits = LRUTable<Int, Circuit>(maximum: Self.maximum)
-    /// All circuits, in an order that stays until one is added or removed.
+    /// All circuits in a fixed order, for phones that share one; empty until it is needed after a change.
     private var shared: [Circuit] = []
 
     package init() {}
 
-    /// All circuits.
     package var all: [Circuit] { circuits.values }
 
     /// The circuit of a phone.
-    /// - Parameter isIdle: whether a circuit has no submissions, and may end for another phone's; `nil` if none may.
+    /// - Parameter isIdle: whether a circuit has no submissions and may be evicted; `nil` if none may.
     package mutating func circuit(for phone: [UInt8], isIdle: ((Circuit) -> Bool)?) -> Choice {
         let key = Self.key(of: phone)
         switch circuits.slot(for: key, isIdle: isIdle) {
@@ -52,7 +52,6 @@ package struct PhoneCircuits<Circuit: AnyObject> {
         shared = []
     }
 
-    /// Removes the circuit of a phone.
     package mutating func remove(_ phone: [UInt8]) {
         circuits.remove(Self.key(of: phone))
         shared = []

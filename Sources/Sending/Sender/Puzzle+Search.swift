@@ -6,13 +6,13 @@ import TNP
 import Time
 
 extension Puzzle {
-    /// Hashes between two checks of the deadline: one or two milliseconds.
+    /// Hashes between two checks of the deadline. They take one or two milliseconds.
     static let batchSize: UInt64 = 4096
 
     /// Searches for a proof of work on the global thread pool and in small batches, so that it neither blocks an event
     /// loop nor monopolises a thread.
     /// - Parameters:
-    ///   - digest: the digest of the envelope that the proof is for.
+    ///   - digest: the hash that the proof covers.
     ///   - deadline: the time at which the search ends.
     ///   - start: the first nonce; a random one, so that a restarted search does not repeat the previous one.
     ///   - now: the clock.

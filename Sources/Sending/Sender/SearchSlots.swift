@@ -38,7 +38,6 @@ package final class SearchSlots: @unchecked Sendable {
         waiting.remove(at: index).continuation.resume(returning: false)
     }
 
-    /// Frees a slot.
     func release() {
         // The slot goes to the next search without being free in between.
         if waiting.isEmpty { running -= 1 } else { waiting.removeFirst().continuation.resume(returning: true) }

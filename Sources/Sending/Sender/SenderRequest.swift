@@ -10,7 +10,6 @@ package enum SenderRequest: Sendable {
     /// REGISTER, ROTATE or FORGET, answered by REGISTERED.
     case handle(HandleRequest)
 
-    /// The request number.
     var number: UInt32 {
         get {
             switch self {
@@ -50,7 +49,7 @@ package enum SenderRequest: Sendable {
         }
     }
 
-    /// What a proof of work is for.
+    /// The hash that a proof of work covers.
     var digest: Digest256 {
         switch self {
         case .submission(let submission): submission.envelope.digest
@@ -61,7 +60,7 @@ package enum SenderRequest: Sendable {
     /// Whether this is the request of a handle's owner. It waits for WELCOME, which says whether the node keeps handles.
     var isAboutHandle: Bool { if case .handle = self { true } else { false } }
 
-    /// Whether the node may require a proof of work.
+    /// Whether the node may require a proof of work: not for ROTATE and FORGET.
     var mayNeedProof: Bool {
         guard case .handle(let request) = self else { return true }
         if case .register = request.action { return true }

@@ -46,7 +46,7 @@ package struct SenderSession {
         /// The node takes no more submissions on this connection. Reconnect after its `retryAfter`, or, if `isFatal`,
         /// not at all: the node would close the next connection for the same reason.
         case goAway(GoAway, isFatal: Bool)
-        /// The node does not know the site's key. Do not reconnect.
+        /// The node has refused the sender's site key. Do not reconnect.
         case siteRefused
         /// Send these bytes.
         case send([UInt8])
@@ -76,7 +76,7 @@ package struct SenderSession {
     /// The key with which the sender authenticates as a site, which the node's operator knows (PROTOCOL §10); `nil` if it is
     /// none.
     private let site: SiteIdentity?
-    /// Whether the node has accepted the site's key on the current connection: submissions then owe no proof of work.
+    /// Whether the node has accepted the site's key on the current connection: submissions then need no proof of work.
     private var isSite = false
     /// Whether submissions wait for AUTHED.
     private var awaitsAuthentication = false
@@ -85,14 +85,14 @@ package struct SenderSession {
     private var pending: [UInt32: PendingSubmission] = [:]
     /// The submissions that ended with RETRY, until the caller takes them.
     private var refused: [UInt32: PendingSubmission] = [:]
-    /// The handles in the answers to requests that the caller has not taken.
+    /// The handles in the node's answers, by request, until the caller takes them.
     private var handles: [UInt32: Handle] = [:]
     /// The pending requests that wait for a slot on the connection or for a proof, oldest first.
     private var queue: [UInt32] = []
     /// The requests in flight on the current connection, including those that ``remove(_:)`` has abandoned.
     private var sent: Set<UInt32> = []
     private var searches: [UInt32: Search] = [:]
-    /// QUEUED of the submissions that the node has stored.
+    /// The QUEUED outcomes of the submissions that the node has stored, by request.
     private var stored: [UInt32: Outcome] = [:]
     private var nextRequest: UInt32 = 1
     /// The WELCOME of the current connection; `nil` before it arrives.
@@ -111,14 +111,15 @@ package struct SenderSession {
     private static let maximumInFlight = 1024
     /// The largest number of searches at a time, so that the machine keeps processors for other work.
     private static let maximumSearches = 2
-    /// How often the sender sends a submission again because the node requires (more) work.
+    /// How often at most the sender sends a submission again because the node requires (more) work.
     private static let maximumResends = 8
 
     /// Creates a session without a connection.
     /// - Parameters:
     ///   - doesWork: whether to search for proofs of work.
     ///   - maximumEffort: the largest effort, in expected hashes, for which to search at all.
-    ///   - site: with what the sender proves that it is a site. Its submissions then wait for AUTHED.
+    ///   - site: the identity of a site; `nil` if the sender is none. If the node takes site keys, submissions wait for
+    ///     AUTHED.
     package init(doesWork: Bool, maximumEffort: UInt32 = .max, site: SiteIdentity? = nil) {
         self.doesWork = doesWork
         self.maximumEffort = maximumEffort
@@ -128,22 +129,23 @@ package struct SenderSession {
     /// The requests without a final result, oldest first.
     package var requests: [UInt32] { pending.keys.sorted() }
 
-    /// The requests that are not in flight, oldest first.
+    /// The requests that wait for a slot on the connection or for a proof, oldest first. Once the connection has ended,
+    /// those that were in flight on it are not among them.
     package var waiting: [UInt32] { queue }
 
     /// The requests that the node does not owe an answer to on this connection, oldest first.
     package var notInFlight: [UInt32] { requests.filter { !sent.contains($0) } }
 
-    /// QUEUED, if the node has stored this submission.
+    /// The QUEUED outcome of a submission; `nil` if the node has not stored it.
     package func stored(_ request: UInt32) -> Outcome? { stored[request] }
 
-    /// Whether there is no submission without a final result.
+    /// Whether no request waits for a final result.
     package var isEmpty: Bool { pending.isEmpty }
 
     /// Whether the node owes a RESULT on this connection.
     package var isInFlight: Bool { !sent.isEmpty }
 
-    /// Whether the node owes an answer: WELCOME, what it says of the site key, or a RESULT.
+    /// Whether the node owes an answer: WELCOME, AUTHED or a RESULT.
     package var isOwedAnswer: Bool { isInFlight || welcome == nil || awaitsAuthentication }
 
     // MARK: Submissions
@@ -202,14 +204,14 @@ package struct SenderSession {
         sent = []
     }
 
-    /// The largest number of submissions in flight at present.
+    /// How many requests may be in flight at present.
     private var limit: Int {
         if awaitsAuthentication { return 0 }
         return welcome.map { min(Int(clamping: $0.maximumInFlight), Self.maximumInFlight) } ?? Self.maximumEarly
     }
 
-    /// Returns the actions that are due: submissions to send, up to the node's limit in flight; searches to start and to
-    /// stop; and results of submissions that would need more work than the work limit allows.
+    /// Returns the actions that are due: requests to send, up to the limit in flight; searches to start and to stop;
+    /// and results of requests that the node would not take, or that need more work than the sender's limits allow.
     package mutating func flush(now: MonotonicTime) -> [Action] {
         var actions: [Action] = []
         abandonSearches(now: now, &actions)
@@ -242,7 +244,8 @@ package struct SenderSession {
         return actions
     }
 
-    /// The outcome of a request that the node does not understand; it would close the connection.
+    /// The outcome of a request about a handle at a node that keeps none, and would close the connection; `nil` for any
+    /// other request.
     private func refusal(of request: UInt32) -> Outcome? {
         guard let welcome, pending[request]!.request.isAboutHandle, !welcome.features.contains(.handles) else {
             return nil
@@ -259,7 +262,7 @@ package struct SenderSession {
     /// Appends the request's frame to the output.
     /// - Returns: `nil`, or the outcome of a submission that is larger than the node accepts.
     private mutating func send(_ request: UInt32, in output: inout [UInt8]) -> Outcome? {
-        // The node would count a proof for a seed that it no longer knows as invalid.
+        // A node that requires a proof refuses one for a seed that it no longer knows (reason 204).
         if let proof = pending[request]!.request.proof, !isForKnownSeed(proof) {
             pending[request]!.request.proof = nil
         }
@@ -376,7 +379,7 @@ package struct SenderSession {
 // MARK: - Proof of work
 
 extension SenderSession {
-    /// Starts the time of a search, which may have waited for others.
+    /// Counts the time of a search from this moment: the search may have waited for others to end.
     package mutating func searchBegan(_ request: UInt32, now: MonotonicTime) { searches[request]?.started = now }
 
     /// Stores the proof that a search has found.
@@ -385,7 +388,7 @@ extension SenderSession {
         pending[request]?.request.proof = proof
     }
 
-    /// Ends a submission with RETRY, because the time for its proof is over.
+    /// Ends a submission with RETRY, because the time for its proof is over or the effort is too large.
     package mutating func searchEnded(_ request: UInt32) -> [Action] {
         searches[request] = nil
         guard let submission = pending[request] else { return [] }
@@ -428,8 +431,8 @@ extension SenderSession {
             + (puzzle.map { ": effort \($0.effort)" } ?? "")
     }
 
-    /// Whether a submission may be sent: the node requires no proof, the submission has one, or this sender does no work
-    /// and leaves the rejection to the node.
+    /// Whether a request may be sent: it needs no proof, it has one, or this sender does no work and leaves the
+    /// rejection to the node. Before WELCOME, requests about handles and submissions that have needed work must wait.
     private func isReady(_ request: UInt32) -> Bool {
         guard let puzzle else { return !pending[request]!.needsWork && !pending[request]!.request.isAboutHandle }
         guard puzzle.effort > 0, doesWork, !isSite, pending[request]!.request.mayNeedProof else { return true }
@@ -471,7 +474,7 @@ extension SenderSession {
             || (search.puzzle.seed != puzzle.seed && search.puzzle.seed != previousSeed)
     }
 
-    /// Counts the time of a search that ends without a proof, or with one.
+    /// Ends a search, and subtracts its time from the time left for the submission's proof.
     mutating func endSearch(for request: UInt32, now: MonotonicTime) {
         guard let started = searches.removeValue(forKey: request)?.started else { return }
         pending[request]?.workLeft -= now - started

@@ -4,7 +4,7 @@ import Cryptography
 import EventLoop
 import TNP
 
-/// With what a sender proves to one node that it is a site (PROTOCOL §10).
+/// A site's key and the onion of one node, with which a sender proves to that node that it is the site (PROTOCOL §10).
 package struct SiteIdentity: Sendable {
     private let key: Ed25519.PrivateKey
     private let onion: SignedOnion

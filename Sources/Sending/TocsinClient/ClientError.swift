@@ -18,7 +18,8 @@ public enum ClientError: Error, Equatable, Sendable, CustomStringConvertible {
     case noResult(Duration)
     /// The client was connected, but the peer sent no WELCOME within this time.
     case noWelcome(Duration)
-    /// The connection ended for a reason that a retry does not remove: the node sent this GOAWAY, or it does not speak TNP.
+    /// The connection ended for a reason that a retry does not remove: the node sent this GOAWAY. If it does not speak
+    /// TNP or refuses the site key, the client makes a GOAWAY that says so.
     case connectionClosed(GoAway)
     /// The client already has this number of submissions without an outcome.
     case queueFull(Int)

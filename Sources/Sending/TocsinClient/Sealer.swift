@@ -29,7 +29,7 @@ public struct Sealer: Sendable {
     ///   - notification: the notification to seal.
     ///   - schema: what the phone's app reads.
     ///   - app: the name of an app of the node; empty for its first app.
-    ///   - ttl: how long Apple or Google may keep the notification, in seconds.
+    ///   - ttl: how long the node and the push service may keep the notification, in seconds.
     ///   - sound: whether the phone plays a sound.
     /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.
     public func seal(
@@ -46,14 +46,13 @@ public struct Sealer: Sendable {
 
     /// Seals a clear text.
     ///
-    /// A `pipe` app gets AES-256-CBC, a `sealed` app AES-256-GCM; a receiver of Web Push gets its own encryption (RFC 8291),
-    /// and `iv` is not used. The text is padded with spaces, which the phones' JSON
-    /// parsers skip.
+    /// A `pipe` app gets AES-256-CBC, a `sealed` app AES-256-GCM; for Web Push, RFC 8291 defines the encryption, and
+    /// `iv` is not used. The text is padded with spaces, which the phones' JSON parsers skip.
     /// - Parameters:
     ///   - clearText: the bytes to seal.
     ///   - iv: an initialisation vector for the format, which must not be used twice; `nil` for a random one.
     ///   - app: the name of an app of the node; empty for its first app.
-    ///   - ttl: how long Apple or Google may keep the notification, in seconds.
+    ///   - ttl: how long the node and the push service may keep the notification, in seconds.
     ///   - sound: whether the phone plays a sound.
     ///   - bucket: the multiple to which the text is padded; 1 for no more padding than the cipher needs.
     /// - Throws: `Rejection` if the envelope breaks a rule of the protocol, e.g. because the text is too long.

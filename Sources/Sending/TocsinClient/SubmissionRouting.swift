@@ -13,7 +13,7 @@ struct SubmissionRouting {
         let deadline: MonotonicTime
         /// The longest time for which a node's RETRY is obeyed.
         let maximumPause: Duration
-        /// Whether QUEUED is an end.
+        /// Whether the submission ends at QUEUED.
         let returnsWhenQueued: Bool
     }
 
@@ -21,7 +21,7 @@ struct SubmissionRouting {
     enum Choice: Equatable {
         case give(to: Int)
         case end(Outcome)
-        /// Each node that could have it ended the connection for good.
+        /// Each node that may get the submission has refused the client.
         case fail
         /// No node is usable, but one may be later.
         case wait
@@ -32,9 +32,9 @@ struct SubmissionRouting {
         case end
         /// The node has stored the envelope.
         case stored(isEnd: Bool)
-        /// The same nodes are asked again after this time.
+        /// The submission is sent again after this time, to any of the same nodes.
         case pause(Duration)
-        /// Other nodes are asked.
+        /// The submission moves to another node.
         case move
     }
 
@@ -49,15 +49,15 @@ struct SubmissionRouting {
     /// How a submission ends at its deadline.
     enum Overdue: Equatable {
         case outcome(Outcome)
-        /// The search for its proof of work was not done.
+        /// The search for its proof of work has not ended.
         case noProof
         case noAnswer
     }
 
-    /// The shortest wait before the client obeys a node's RETRY.
+    /// The shortest pause after a node's RETRY.
     static let shortestRetry = Duration.milliseconds(250)
-    /// By how much a pause is longer at most, as a fraction: submissions with the same pause do not return at the same
-    /// moment.
+    /// The longest random extension of a pause, as a fraction of it: submissions with the same pause are not sent again
+    /// at the same moment.
     private static let jitter = 0.1
 
     let terms: Terms
@@ -67,7 +67,7 @@ struct SubmissionRouting {
     private var ruledOut: Set<Int> = []
     /// The last RETRY of a node.
     private var refusal: Outcome?
-    /// QUEUED, if the current node has stored the envelope.
+    /// The QUEUED outcome of the current node, if it has stored the envelope.
     private var queued: Outcome?
     /// When the submission is sent again after a RETRY.
     private var resumesAt: MonotonicTime?
@@ -86,8 +86,8 @@ struct SubmissionRouting {
         return candidates.allSatisfy { nodes[$0].state == .refused } ? .fail : .wait
     }
 
-    /// Whether the submission should leave a node for another one, or end. It stays where it is while none is better: slow nodes
-    /// do not take from each other.
+    /// Whether the submission should leave a node for another one, or end. It stays while no other node is better, and
+    /// does not move from one slow node to another.
     func leaves(_ index: Int, of nodes: [NodeState]) -> Bool {
         switch choice(of: nodes) {
         case .give(let other): other != index && !(nodes[other].isSlow && nodes[index].isSlow)
@@ -96,16 +96,18 @@ struct SubmissionRouting {
         }
     }
 
-    /// How long a submission waits for nodes that a mistake in the client's settings seems to keep away.
+    /// How long a submission waits while a wrong setting of the client is the likely reason that no node can be
+    /// reached.
     static let mistakeTimeout = Duration.seconds(5)
 
-    /// Whether the submission ends without an outcome, because the client has never reached a node and is not likely to.
+    /// Whether the submission ends without an outcome, because no node is likely to be reached. For a client that has
+    /// never reached one.
     func givesUp(on nodes: [NodeState], now: MonotonicTime) -> Bool {
         now - terms.started >= Self.mistakeTimeout
             && nodes.indices.allSatisfy { excluded.contains($0) || nodes[$0].isHopeless(since: terms.started) }
     }
 
-    /// A node has answered.
+    /// Handles a node's answer.
     /// - Parameter random: a random number from 0 up to 1, for the jitter.
     mutating func answered(_ outcome: Outcome, by node: Int, now: MonotonicTime, random: Double) -> Step {
         switch outcome.kind {
@@ -117,7 +119,7 @@ struct SubmissionRouting {
             queued = nil
             refusal = outcome
             let pause = max(.milliseconds(Int64(outcome.retryAfter)), Self.shortestRetry) * (1 + Self.jitter * random)
-            // Waiting does not help against missing work, for which the time is spent.
+            // A pause does not help against a missing proof of work.
             let isWork = outcome.reason == .proofRequired || outcome.reason == .proofWrong
             if outcome.retryAfter > 0, !isWork, pause <= terms.maximumPause, now + pause < terms.deadline {
                 resumesAt = now + pause

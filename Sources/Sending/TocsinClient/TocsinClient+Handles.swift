@@ -8,7 +8,7 @@ import Time
 
 private let lastSequence = Mutex<UInt64>(0)
 
-/// Handles: what a phone's owner asks of the node that keeps them (PROTOCOL §11). All requests go to the first node of
+/// Requests of a handle's owner to the node that keeps the handle (PROTOCOL §11). They all go to the first node of
 /// ``Options/nodes``.
 extension TocsinClient {
     /// The node did not accept a request about a handle.
@@ -24,7 +24,7 @@ extension TocsinClient {
     ///   - app: the name of an app of the node; empty for its first app.
     ///   - owner: the key that may later change or end the handle.
     ///   - sequence: greater than that of any earlier request for the same handle.
-    /// - Throws: ``HandleRefused``, ``ClientError``.
+    /// - Throws: ``HandleRefused``, ``ClientError``, `CancellationError`.
     public func register(
         _ registration: HandleRequest.Registration, app: String = "", owner: Ed25519.PrivateKey,
         sequence: UInt64 = TocsinClient.nextSequence(), timeout: Duration = .seconds(180)
@@ -38,7 +38,7 @@ extension TocsinClient {
 
     /// Puts another device token behind a handle. Its sender keys are replaced, too.
     /// - Parameters: as of ``register(_:app:owner:sequence:timeout:)``.
-    /// - Throws: ``HandleRefused``, ``ClientError``.
+    /// - Throws: ``HandleRefused``, ``ClientError``, `CancellationError`.
     public func rotate(
         _ handle: Handle, to registration: HandleRequest.Registration, owner: Ed25519.PrivateKey,
         sequence: UInt64 = TocsinClient.nextSequence(), timeout: Duration = .seconds(180)
@@ -50,7 +50,7 @@ extension TocsinClient {
 
     /// Ends a handle: nobody can ring the phone by it any more.
     /// - Parameters: as of ``register(_:app:owner:sequence:timeout:)``.
-    /// - Throws: ``HandleRefused``, ``ClientError``.
+    /// - Throws: ``HandleRefused``, ``ClientError``, `CancellationError`.
     public func forget(
         _ handle: Handle, owner: Ed25519.PrivateKey, sequence: UInt64 = TocsinClient.nextSequence(),
         timeout: Duration = .seconds(180)

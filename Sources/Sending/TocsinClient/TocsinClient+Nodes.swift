@@ -43,8 +43,8 @@ extension TocsinClient {
         for other in circuit.links where other !== link { other.wake() }
     }
 
-    /// Gives submissions of a link to other nodes. What the node has stored stays with it; so does, with the search for its
-    /// proof, what no other node can take now.
+    /// Gives submissions of a link to other nodes. A submission that the node has stored stays with it. One that no other
+    /// node can take stays, too, and the search for its proof goes on.
     private func give(_ requests: [UInt32], from link: NodeLink, _ node: Int, of circuit: NodeCircuit) {
         for request in requests {
             guard let number = circuits.submission(at: link, request) else { continue }

@@ -26,7 +26,8 @@ extension TocsinClient {
     ///   - text: the text of the phone's QR code, also as pasted from a mail. Store it where secrets belong.
     ///   - app: the name of an app of the node; empty for its first app.
     ///   - timeout: as in ``submit(_:timeout:acceptQueued:returnsWhenQueued:signedBy:succeeding:)``.
-    /// - Throws: `PairingToken.FormatError`, ``PairingRefused``, ``ClientError``.
+    /// - Throws: `PairingToken.FormatError`, `Rejection` if the notification cannot be sealed, ``PairingRefused``,
+    ///   ``ClientError``, `CancellationError`.
     public func pair(_ text: String, app: String = "", timeout: Duration = .seconds(180)) async throws -> PairingToken {
         let pairing = try PairingToken(pasted: text)
         let notification = BisqNotification.confirmation(
@@ -43,7 +44,7 @@ extension TocsinClient {
     }
 
     /// Makes the phone's app delete its pairing and all notifications, and forgets the pairing here.
-    /// - Throws: ``EraseUnsupported`` for Bisq Connect, ``ClientError``.
+    /// - Throws: ``EraseUnsupported`` for Bisq Connect, `Rejection`, ``ClientError``, `CancellationError`.
     @discardableResult
     public func erase(
         _ pairing: PairingToken, app: String = "", timeout: Duration = .seconds(180)
@@ -61,7 +62,7 @@ extension TocsinClient {
     /// - Parameter earlier: the pairing before this one, if the phone was paired anew and kept its device token. The node then
     ///   accepts the key of `pairing` in place of the earlier one's. `nil` if there is none, and once a notification with it has
     ///   been delivered.
-    /// - Throws: `Rejection` if the notification cannot be sealed, ``ClientError``.
+    /// - Throws: `Rejection` if the notification cannot be sealed, ``ClientError``, `CancellationError`.
     public func notify(
         _ pairing: PairingToken, _ notification: BisqNotification, app: String = "", sound: Bool = true,
         succeeding earlier: PairingToken? = nil, timeout: Duration = .seconds(180)
@@ -72,7 +73,7 @@ extension TocsinClient {
 
     /// Seals, signs and submits a clear text of the app's own form, padded with spaces.
     /// - Parameters: as of ``notify(_:_:app:sound:succeeding:timeout:)-(_,BisqNotification,_,_,_,_)``.
-    /// - Throws: `Rejection` if the text is too long, ``ClientError``.
+    /// - Throws: `Rejection` if the text is too long, ``ClientError``, `CancellationError`.
     public func notify(
         _ pairing: PairingToken, _ clearText: [UInt8], app: String = "", sound: Bool = true,
         succeeding earlier: PairingToken? = nil, timeout: Duration = .seconds(180)

@@ -13,15 +13,16 @@ import Time
 /// shutting down or answers RETRY for longer than the caller waits, its submissions go to the next node. If a node
 /// requires proof of work, the client computes it on threads other than the event loop's.
 ///
-/// A connected client keeps itself alive: call ``close()``, or it stays until its connections have been idle for a minute.
+/// A client with connections keeps itself alive until ``close()``, or until its connections have been idle for about a
+/// minute.
 public actor TocsinClient {
     /// The nodes' addresses and the settings of the connections.
     public struct Options: Sendable {
-        /// The nodes' onion addresses and ports, or the endpoints at which they listen; the preferred one first. What is
-        /// addressed by handle goes to the first node only, which keeps the handle.
+        /// The nodes' onion addresses and ports, or the endpoints at which they listen; the preferred one first. A
+        /// notification by handle goes to the first node only, which keeps the handle.
         public var nodes: [Endpoint]
-        /// tor's SOCKS port or another proxy; `nil` to connect directly. If phones are isolated, the client replaces the
-        /// password of SOCKS credentials by one for each phone.
+        /// tor's SOCKS port or another proxy; `nil` to connect directly. The client replaces SOCKS credentials by its
+        /// own, with a password for each phone if phones are isolated.
         public var proxy: Proxy?
         /// The agent in HELLO, at most 64 bytes of UTF-8. Leave it empty, so that the client does not differ from others.
         public var agent: String
@@ -36,7 +37,7 @@ public actor TocsinClient {
         public var isolatesPhones: Bool
         /// The private key of a site that the nodes' operators know (PROTOCOL §10); `nil` for any other sender.
         public var siteKey: Ed25519.PrivateKey?
-        /// Which fields notifications have: what the phones' app reads.
+        /// The fields that the phones' app reads in notifications.
         public var schema: TextSchema
 
         /// Creates options; there must be a node, and `agent` must be at most 64 bytes of UTF-8.
@@ -90,7 +91,7 @@ public actor TocsinClient {
     /// The connections for each phone, by device token or handle, and the callers that wait for an outcome.
     let circuits: NodeCircuits<Waiter>
     private(set) var isClosed = false
-    /// Whether the client has ever reached a node: what fails then is no mistake in its settings.
+    /// Whether the client has ever reached a node: a wrong setting is then no likely cause of a failure.
     var hasConnected = false
     /// Fires while submissions wait or connections are open: see ``tick()``.
     private var ticker: Timer?
@@ -128,8 +129,9 @@ public actor TocsinClient {
 
     /// Submits an envelope and waits for its final outcome. Cancel the task to abandon the submission.
     ///
-    /// The client obeys a node's RETRY within `timeout` and ``Options/patience``; then it tries the other nodes. RETRY is the outcome if all nodes
-    /// answer it, or if they require more proof of work than ``Options/workLimit`` or `timeout` allows.
+    /// The client obeys a node's RETRY within `timeout` and ``Options/patience``; then it tries the other nodes. RETRY
+    /// is the outcome if all nodes that can be used answer it, or if they require more proof of work than
+    /// ``Options/workLimit`` or `timeout` allows.
     /// - Parameters:
     ///   - envelope: the envelope to submit.
     ///   - timeout: the longest time to wait for an outcome, including time in which no node is reachable, answers or
@@ -165,8 +167,8 @@ public actor TocsinClient {
 
     /// Sends a request and waits for its final answer.
     /// - Parameters:
-    ///   - address: decides which connections the request uses.
-    ///   - toFirstNodeOnly: whether no other node can know what the request is about.
+    ///   - address: the device token or handle, which decides on the connections of the request.
+    ///   - toFirstNodeOnly: whether only the first node may get the request, because it keeps the handle.
     func send(
         _ request: SenderRequest, of address: [UInt8], toFirstNodeOnly: Bool, timeout: Duration,
         returnsWhenQueued: Bool = false
@@ -212,7 +214,7 @@ public actor TocsinClient {
         link?.flush()
     }
 
-    /// Resumes a caller that waits for an outcome.
+    /// Ends a submission: resumes its caller with the result.
     func finish(_ number: UInt64, _ result: Result<Outcome, any Error>) {
         let place = circuits.place(of: number)
         guard let waiter = circuits.submissions.remove(number) else { return }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// BLAKE2b with a hash of 32 bytes (RFC 7693), which swift-crypto lacks. A value continues from what it has hashed, so that
-/// a search for a proof of work hashes its common beginning once.
+/// BLAKE2b with a hash of 32 bytes (RFC 7693), which swift-crypto lacks. A copy continues from what the value has
+/// taken, so that a search for a proof of work takes its common beginning once.
 struct BLAKE2b {
     static let hashLength = 32
 

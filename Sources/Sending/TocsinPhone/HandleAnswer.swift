@@ -27,7 +27,7 @@ public struct HandleAnswer: Equatable, Sendable {
     /// One sentence for a person.
     public let text: String
 
-    /// The node's words for a log: printable, and not too many.
+    /// The node's text without control characters, at most 200 code points of it.
     private static func sentence(_ text: String) -> String {
         String(text.unicodeScalars.prefix(200).map { $0.value < 0x20 || $0.value == 0x7F ? " " : Character($0) })
     }
@@ -68,7 +68,8 @@ public struct HandleAnswer: Equatable, Sendable {
             return .accepted(handle)
         }
         guard let refused = try? decoder.decode(Refused.self, from: data) else {
-            // A node that is full or shuts down answers like this, before it looks at the request; so may a proxy.
+            // A node that is full or shutting down answers with these statuses and no outcome, before it looks at the
+            // request; so may a proxy.
             if [408, 429, 503].contains(status) {
                 return .refused(
                     HandleAnswer(outcome: .retry, reason: 0, retryAfterMillis: 1000, text: "status \(status)"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// REGISTER, ROTATE or FORGET: a signed request of a handle's owner (PROTOCOL §7), for either protocol. Prints without its
-/// content.
+/// REGISTER, ROTATE or FORGET: a signed request of a handle's owner (PROTOCOL §11), to send over HTTP or TNP. Prints
+/// without its content.
 public struct HandleCall: Sendable, CustomStringConvertible {
     /// What the owner asks for.
     public enum Action: Sendable {
@@ -35,7 +35,7 @@ public struct HandleCall: Sendable, CustomStringConvertible {
     private let handle: PhoneHandle?
     private let fields: [(Tag, [UInt8])]
     private let signature: [UInt8]
-    /// What a proof of work is for.
+    /// The hash of the fields, which the signature and a proof of work cover.
     let digest: [UInt8]
 
     /// Signs a request.
@@ -43,8 +43,9 @@ public struct HandleCall: Sendable, CustomStringConvertible {
     ///   - action: what the owner asks for.
     ///   - senderKeys: the public keys, 32 bytes each, that may ring besides the owner's; at most ``maximumSenderKeys``. None:
     ///     whoever has the handle may ring. FORGET ignores them.
-    ///   - sequence: greater than that of the owner's last request about the handle: Unix time in milliseconds.
-    ///   - node: what is signed for one node is worth nothing at another.
+    ///   - sequence: greater than that of the owner's last request about the handle, e.g. the Unix time in
+    ///     milliseconds.
+    ///   - node: the node that the signature names; it is not valid at another one.
     /// - Throws: ``PhoneError/tooLong(_:)``.
     public init(
         _ action: Action, senderKeys: [[UInt8]] = [], sequence: UInt64, at node: NodeHost, by owner: HandleOwner
@@ -112,11 +113,11 @@ public struct HandleCall: Sendable, CustomStringConvertible {
         FrameType.frame(type, Text.bytes(request) + body(proof: proof))
     }
 
-    /// No part of the content.
+    /// A text with no part of the content.
     public var description: String { "<HandleCall redacted>" }
 }
 
-/// The types of TNP's frames that a phone sends or gets (PROTOCOL §1, §7).
+/// The types of TNP's frames that a phone sends or gets (PROTOCOL §1).
 enum FrameType {
     static let (hello, welcome, puzzle, goAway): (UInt8, UInt8, UInt8, UInt8) = (0x01, 0x02, 0x07, 0x08)
     static let (register, registered, rotate, forget): (UInt8, UInt8, UInt8, UInt8) = (0x10, 0x11, 0x12, 0x13)

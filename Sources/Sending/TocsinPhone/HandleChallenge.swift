@@ -10,11 +10,11 @@
 public struct HandleChallenge: Equatable, Sendable {
     /// The expected number of hashes; 0 if the node requires none.
     public let effort: UInt32
-    /// The onion that a signature must name, 32 bytes, as far as the node says.
+    /// The public key of the onion that a signature must name; `nil` over TNP, where the node names none.
     let onionKey: [UInt8]?
     private let seed: [UInt8]
 
-    /// The most hashes that a phone computes.
+    /// The greatest effort, in expected hashes, for which a phone searches.
     static let maximumEffort: UInt32 = 1 << 24
 
     static let path = "/v1/handles/challenge"

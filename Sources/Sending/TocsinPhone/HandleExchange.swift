@@ -83,7 +83,7 @@ public struct HandleExchange: Sendable {
             outcome: payload[4] == 3 ? .retry : payload[4] == 4 ? .gone : .rejected,
             reason: Int(Text.number(payload[5..<7])), retryAfterMillis: Int(Text.number(payload[7..<11])),
             text: "reason \(Text.number(payload[5..<7])) of the protocol")
-        // A PUZZLE has come before.
+        // The node has sent PUZZLE before this answer (PROTOCOL §5).
         guard answer.needsProof, requests > 0, requests < Self.maximumRequests else { throw .refused(answer) }
         return try request()
     }

@@ -8,9 +8,9 @@ import Crypto
     import Foundation
 #endif
 
-/// The key of the owner of handles, who alone may change or end them (PROTOCOL §7). One owner has the handles of one user of
-/// the phone: nodes can see that handles have the same owner. Prints without the key; encode it (`Codable`) only to store it
-/// where secrets belong. Without it, handles cannot follow a new device token.
+/// The key of the owner of handles, who alone may change or end them (PROTOCOL §11). One owner has the handles of one
+/// user of the phone: nodes can see that handles have the same owner. Prints without the key; encode it (`Codable`)
+/// only to store it where secrets belong. Without it, handles cannot follow a new device token.
 public struct HandleOwner: Codable, Sendable, CustomStringConvertible {
     private let seed: [UInt8]
 
@@ -18,14 +18,14 @@ public struct HandleOwner: Codable, Sendable, CustomStringConvertible {
     public init() { seed = Array(Curve25519.Signing.PrivateKey().rawRepresentation) }
 
     /// Takes an existing key.
-    /// - Parameter seed: the private key of Ed25519, 32 bytes; `nil` results for another length.
+    /// - Parameter seed: the private key of Ed25519, 32 bytes; with another length, the result is `nil`.
     public init?(seed: [UInt8]) {
         guard (try? Curve25519.Signing.PrivateKey(rawRepresentation: seed)) != nil else { return nil }
         self.seed = seed
     }
 
     /// Decodes a key.
-    /// - Throws: also if it is none.
+    /// - Throws: ``PhoneError/damaged`` if the bytes are no key; the decoder's errors.
     public init(from decoder: any Decoder) throws {
         let seed = try decoder.container(keyedBy: CodingKeys.self).decode([UInt8].self, forKey: .seed)
         guard let owner = HandleOwner(seed: seed) else { throw PhoneError.damaged }
@@ -49,6 +49,6 @@ public struct HandleOwner: Codable, Sendable, CustomStringConvertible {
         return Array(signature)
     }
 
-    /// No part of the key.
+    /// A text with no part of the key.
     public var description: String { "<HandleOwner redacted>" }
 }

@@ -12,7 +12,7 @@ public struct HandleService: Sendable {
         /// The body; empty for GET. Its type is `application/octet-stream`.
         public let body: [UInt8]
 
-        /// No part of the content.
+        /// A text with no part of the content.
         public var description: String { "<Request redacted>" }
     }
 
@@ -25,7 +25,7 @@ public struct HandleService: Sendable {
         public let node: NodeHost
         /// The handle.
         public let handle: PhoneHandle
-        /// The public keys that may ring, besides the owner's; none: whoever has the handle.
+        /// The public keys that may ring, besides the owner's; if empty, whoever has the handle may.
         public var senderKeys: [[UInt8]]
 
         /// A handle, the node that keeps it, and who may ring by it.
@@ -43,14 +43,15 @@ public struct HandleService: Sendable {
 
     /// The most times that a request is sent, and the shortest wait between two of them.
     private static let (maximumTries, minimumWait) = (6, Duration.milliseconds(250))
-    /// The longest wait, in milliseconds: a node that asks for more has refused, and does not hold up the others.
+    /// The longest wait, in milliseconds. A node that asks for more counts as refusing, so that it does not hold up the
+    /// requests to other nodes.
     private static let maximumWaitMillis = 10_000
     private static let triesPerStep: UInt64 = 1024
 
     /// Makes the requests of a phone.
     /// - Parameters:
-    ///   - owner: whose handles they are. A phone has one owner: a node binds a device token that is rung by handle to the
-    ///     handle's owner.
+    ///   - owner: the owner of the handles. A phone has one owner: a node binds a device token that is rung by handle
+    ///     to the handle's owner.
     ///   - sequence: a number greater than all before, also of earlier runs of the app: Unix time in milliseconds, unless a
     ///     clock was ahead.
     ///   - wait: waits before a request is sent again.
@@ -68,10 +69,10 @@ public struct HandleService: Sendable {
 
     /// Registers the phone, once for each node: the same device token, app and owner have the same handle.
     /// - Parameters:
-    ///   - pairing: whose platform and device token.
+    ///   - pairing: the phone's pairing, with its platform and device token.
     ///   - node: the host name of the node; the signature names it.
     ///   - app: the name of an app of the node; empty for its first one.
-    ///   - senderKeys: who may ring, besides the owner; none: whoever has the handle.
+    ///   - senderKeys: the public keys that may ring, besides the owner's; if empty, whoever has the handle may.
     /// - Throws: ``PhoneError``, and what the transport throws.
     public func register(
         _ pairing: PhonePairing, at node: NodeHost, app: String = "", senderKeys: [[UInt8]] = []
@@ -79,12 +80,12 @@ public struct HandleService: Sendable {
         try await perform(.register(pairing, app: app), senderKeys, at: node)
     }
 
-    /// Puts a new device token behind all of the phone's handles, at all nodes, so that every desktop rings it as before.
-    /// With the same device token, it puts other sender keys behind them: so one desktop of several is switched off. It
+    /// Puts a new device token behind all of the phone's handles, at all nodes, so that every desktop rings it as
+    /// before. With the same device token, it changes only who may ring, e.g. to switch off one desktop of several. It
     /// costs nothing, so call it daily with the token that the system gives.
     /// - Parameters:
     ///   - entries: the handles, each with its sender keys, which ROTATE replaces.
-    ///   - pairing: whose platform and device token.
+    ///   - pairing: the phone's pairing, with its platform and new device token.
     /// - Returns: why a handle could not be rotated, for each such one; the others are rotated. For a handle that the node
     ///   does not know (``HandleAnswer/Outcome/gone``), the app registers the phone again and shows its new pairing token.
     public func rotate(_ entries: [Entry], to pairing: PhonePairing) async -> [Entry: any Error] {

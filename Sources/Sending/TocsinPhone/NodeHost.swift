@@ -4,14 +4,14 @@
 public struct NodeHost: Hashable, Codable, Sendable {
     /// The name, for instance 56 characters and `.onion`.
     public let name: String
-    /// What a signature names: the public key of an onion service (rend-spec-v3, "Encoding onion addresses"), zeros for a
-    /// host that is none.
+    /// The 32 bytes by which a signature names the node: the public key of an onion service (rend-spec-v3, "Encoding
+    /// onion addresses"), or zeros for any other host.
     public let onionKey: [UInt8]
 
     private static let (keyLength, addressLength, version): (Int, Int, UInt8) = (32, 35, 3)
 
-    /// Takes a host name; `nil` if it has a port or a path, or ends in `.onion` and is no onion address. The address's checksum
-    /// is not verified: tor does that.
+    /// Creates the host of a name; `nil` if it is empty, is longer than 255 bytes, has a port or a path, or ends in
+    /// `.onion` and is no onion address. The checksum of the address is not verified: tor does that.
     public init?(_ name: String) {
         guard !name.isEmpty, name.utf8.count <= 255, !name.contains(where: { "/:@ ".contains($0) || $0.isWhitespace })
         else { return nil }
@@ -28,7 +28,7 @@ public struct NodeHost: Hashable, Codable, Sendable {
     }
 
     /// Decodes a host name.
-    /// - Throws: also if it is none.
+    /// - Throws: ``PhoneError/damaged`` if the text is no host name; the decoder's errors.
     public init(from decoder: any Decoder) throws {
         guard let host = NodeHost(try decoder.singleValueContainer().decode(String.self)) else {
             throw PhoneError.damaged

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What stands for the phone at one node, in the place of its device token (PROTOCOL §7). Who has it can ring the phone, unless
-/// the handle has sender keys. Prints without its content.
+/// What stands for the phone at one node, in the place of its device token (PROTOCOL §11). Anyone who has it can ring
+/// the phone, unless the handle has sender keys. Prints without its content.
 public struct PhoneHandle: Hashable, Codable, Sendable, CustomStringConvertible {
     /// The handle's 32 bytes.
     public let bytes: [UInt8]
@@ -21,7 +21,7 @@ public struct PhoneHandle: Hashable, Codable, Sendable, CustomStringConvertible 
     }
 
     /// Decodes a handle.
-    /// - Throws: also if it is none.
+    /// - Throws: ``PhoneError/damaged`` if the text is no handle; the decoder's errors.
     public init(from decoder: any Decoder) throws {
         guard let handle = PhoneHandle(try decoder.singleValueContainer().decode(String.self)) else {
             throw PhoneError.damaged
@@ -37,6 +37,6 @@ public struct PhoneHandle: Hashable, Codable, Sendable, CustomStringConvertible 
     /// The handle as in a pairing token.
     public var text: String { Self.prefix + Text.hex(bytes) }
 
-    /// No part of the content.
+    /// A text with no part of the content.
     public var description: String { "<PhoneHandle redacted>" }
 }

@@ -12,7 +12,7 @@ public struct PhoneNotification: Equatable, Sendable, Decodable, CustomStringCon
     public struct Kind: RawRepresentable, Hashable, Sendable, Decodable {
         /// The type as it is written in the text.
         public let rawValue: String
-        /// A type of this name; the app shows one that it does not know like any other notification.
+        /// Creates the type of this name. The app shows a notification of an unknown type like any other.
         public init(rawValue: String) { self.rawValue = rawValue }
 
         /// The desktop has paired: the app stores the pairing, and shows nothing further.
@@ -33,7 +33,7 @@ public struct PhoneNotification: Equatable, Sendable, Decodable, CustomStringCon
         public static let financial = Kind(rawValue: "FINANCIAL")
     }
 
-    /// The version of the text's fields; 1 today. A higher one adds fields, and changes none of these.
+    /// The version of the text's fields, from 1. A higher one adds fields, and changes none of these.
     public let version: Int
     /// What the notification is about.
     public let kind: Kind
@@ -65,7 +65,7 @@ public struct PhoneNotification: Equatable, Sendable, Decodable, CustomStringCon
         actionRequired = try fields.decodeIfPresent(String.self, forKey: .actionRequired) ?? ""
     }
 
-    /// No part of the content.
+    /// A text with no part of the content.
     public var description: String { "<PhoneNotification redacted>" }
 
     /// Reads a clear text.

@@ -9,15 +9,15 @@ import CryptoExtras
     import Foundation
 #endif
 
-/// Opening what arrives.
+/// Opens the notifications that arrive.
 extension PhonePairing {
     private static let (ivLength, nonceLength, tagLength) = (16, 12, 16)
 
     /// Opens a notification from Apple or Google.
     /// - Parameter encrypted: the value of the key `encrypted`: Base64 of nonce, ciphertext and tag, or for a key of 32
     ///   characters `MAGIC|IV|Base64 of the ciphertext`.
-    /// - Returns: the clear text, without the spaces that pad it. It is proof of nothing for ``Format/pipe``, which does not
-    ///   authenticate.
+    /// - Returns: the clear text, without the spaces that pad it. With ``Format/pipe`` it is not authenticated: anyone
+    ///   may have changed it.
     /// - Throws: ``PhoneError/cannotOpen(_:)``.
     public func open(_ encrypted: String) throws(PhoneError) -> [UInt8] {
         switch format {

@@ -22,7 +22,7 @@ public struct PhonePairing: Sendable, CustomStringConvertible {
         /// Web Push (RFC 8030): a distributor of UnifiedPush, or a browser.
         case web
 
-        /// Whether notifications are sealed for keys of a receiver, whose public halves the pairing token has.
+        /// Whether notifications are sealed for the keys of a ``WebPushReceiver``.
         var hasReceiver: Bool { self == .web }
     }
 
@@ -40,9 +40,10 @@ public struct PhonePairing: Sendable, CustomStringConvertible {
     public let descriptor: String
     /// The cipher of notifications from Apple and Google.
     public let format: Format
-    /// The device token of Apple (lower-case hexadecimal digits) or Google, or the push endpoint of Web Push.
+    /// The device token of Apple (hexadecimal digits) or Google, or the push endpoint of Web Push; empty after reading
+    /// a pairing token with a handle.
     public let deviceToken: String
-    /// What the desktop gets in the place of the device token; `nil` for the device token itself.
+    /// The handle that the desktop gets in place of the device token; `nil` if it gets the device token.
     public var handle: PhoneHandle?
     /// The keys of Web Push; `nil` for Apple and Google.
     public let receiver: WebPushReceiver?
@@ -87,7 +88,7 @@ public struct PhonePairing: Sendable, CustomStringConvertible {
     /// Reads a pairing token that the phone has given out before, for instance one of an earlier version of the app.
     /// - Parameters:
     ///   - text: the text of the QR code.
-    ///   - receiver: the keys of Web Push, whose private half is not in the text.
+    ///   - receiver: the keys of Web Push, because the private key is not in the text; `nil` for Apple and Google.
     /// - Throws: ``PhoneError/notAPairing(_:)``.
     public init(_ text: String, receiver: WebPushReceiver? = nil) throws(PhoneError) {
         let parts = text.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
@@ -106,7 +107,7 @@ public struct PhonePairing: Sendable, CustomStringConvertible {
         } else {
             throw .notAPairing("the key is neither 32 characters nor the Base64 of 32 bytes")
         }
-        // An Apple device token has 64 hexadecimal digits, too.
+        // The prefix is required: an Apple device token has 64 hexadecimal digits, as a handle has.
         let isHandle = parts[3].hasPrefix(PhoneHandle.prefix)
         let handle = isHandle ? PhoneHandle(parts[3]) : nil
         if parts[3].isEmpty || (isHandle && handle == nil) {
@@ -115,13 +116,14 @@ public struct PhonePairing: Sendable, CustomStringConvertible {
         self.init(platform, parts[1], format, key, handle == nil ? parts[3] : "", receiver, handle: handle)
     }
 
-    /// The same pairing with another device token, to rotate handles to.
+    /// The same pairing with another device token, for ``HandleService/rotate(_:to:)``.
     public func with(deviceToken: String) -> PhonePairing {
         PhonePairing(self.platform, descriptor, format, key, deviceToken, receiver, handle: handle)
     }
 
-    /// The text of the QR code: `platform|descriptor|key|device token`, or the handle in the place of the device token, and
-    /// for Web Push the two public parts of the receiver. It contains the key: show it to nobody but the desktop.
+    /// The text of the QR code: `platform|descriptor|key|device token`, or the handle in the place of the device token,
+    /// and for Web Push the receiver's public key and authentication secret. It contains secrets: show it to nobody but
+    /// the desktop.
     public var text: String {
         let keyText = format == .pipe ? String(decoding: key, as: UTF8.self) : Data(key).base64EncodedString()
         var parts = [platform.rawValue, descriptor, keyText, handle?.text ?? deviceToken]
@@ -140,7 +142,7 @@ public struct PhonePairing: Sendable, CustomStringConvertible {
         return Array(key.publicKey.rawRepresentation)
     }
 
-    /// No part of the content.
+    /// A text with no part of the content.
     public var description: String { "<PhonePairing redacted>" }
 }
 
@@ -148,7 +150,7 @@ extension PhonePairing: Codable {
     private enum CodingKeys: CodingKey { case text, deviceToken, receiver }
 
     /// Decodes a pairing.
-    /// - Throws: also if it is none.
+    /// - Throws: ``PhoneError/notAPairing(_:)`` if the text is no pairing token; the decoder's errors.
     public init(from decoder: any Decoder) throws {
         let fields = try decoder.container(keyedBy: CodingKeys.self)
         let pairing = try PhonePairing(

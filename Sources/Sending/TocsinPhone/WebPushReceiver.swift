@@ -29,7 +29,7 @@ public struct WebPushReceiver: Codable, Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - privateKey: the private key of P-256, 32 bytes.
     ///   - secret: the authentication secret, 16 bytes.
-    /// - Returns: `nil` if they are none.
+    /// - Returns: `nil` if one of them is not valid.
     public init?(privateKey: [UInt8], secret: [UInt8]) {
         guard (try? P256.KeyAgreement.PrivateKey(rawRepresentation: privateKey)) != nil,
             secret.count == Self.secretLength
@@ -39,7 +39,7 @@ public struct WebPushReceiver: Codable, Sendable, CustomStringConvertible {
     }
 
     /// Decodes keys.
-    /// - Throws: also if they are none.
+    /// - Throws: ``PhoneError/damaged`` if they are not valid; the decoder's errors.
     public init(from decoder: any Decoder) throws {
         let fields = try decoder.container(keyedBy: CodingKeys.self)
         guard
@@ -106,6 +106,6 @@ public struct WebPushReceiver: Codable, Sendable, CustomStringConvertible {
         throw .cannotOpen("it is damaged, or sealed for other keys")
     }
 
-    /// No part of the content.
+    /// A text with no part of the content.
     public var description: String { "<WebPushReceiver redacted>" }
 }

@@ -14,7 +14,6 @@ package enum FaultDirective: Sendable, Equatable {
 
     /// An error in a line, with the expected syntax.
     package struct SyntaxError: Error, Equatable, CustomStringConvertible {
-        /// The message.
         package let description: String
     }
 

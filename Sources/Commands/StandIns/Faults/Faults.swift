@@ -6,14 +6,12 @@ package struct Faults: Sendable, Equatable {
     package struct ErrorAnswer: Sendable, Equatable {
         /// The share of requests that get this error, per mille.
         package var perMille: Int
-        /// The HTTP status.
         package var status: Int
         /// The reason: letters, digits and `_`; `nil` for the one that the service uses with this status.
         package var reason: String?
         /// The value of `retry-after` in seconds; `nil` for no such field.
         package var retryAfter: Int?
 
-        /// Creates an error.
         package init(perMille: Int, status: Int, reason: String? = nil, retryAfter: Int? = nil) {
             self.perMille = perMille
             self.status = status
@@ -41,7 +39,8 @@ package struct Faults: Sendable, Equatable {
     package var concurrentStreams: UInt32?
     /// Whether requests are processed but never answered; PINGs still are.
     package var stalls = false
-    /// The number of requests after which a connection stalls like that; `nil` for never. New connections are served.
+    /// The number of requests after which a connection stalls as with ``stalls``; `nil` for never. New connections are
+    /// served.
     package var stallsAfter: Int?
     /// The number of requests after which a connection gets no more responses, not even to PINGs; `nil` for never. New
     /// connections are served.

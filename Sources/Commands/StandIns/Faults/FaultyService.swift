@@ -17,9 +17,9 @@ protocol PushService: AnyObject {
     var tokenPath: String? { get }
     /// The hashes of the provider tokens seen.
     var providerTokensSeen: Set<Int> { get }
-    /// Whether its 429 has `retry-after`.
+    /// Whether the service's 429 has `retry-after`.
     var namesRetryAfter: Bool { get }
-    /// The device token in a request; `nil` if there is none.
+    /// What names the device in a request: the device token, or for Web Push the path; `nil` if nothing does.
     func device(of request: ServerRequest) -> String?
     /// Validates a request and answers it.
     /// - Parameter clientName: the common name of the client's certificate.
@@ -28,9 +28,9 @@ protocol PushService: AnyObject {
     func errorResponse(_ error: Faults.ErrorAnswer, to request: ServerRequest) -> Response
 }
 
-/// An HTTP/2 push service that applies its ``Faults``, and reports which answers were lost because of them.
+/// A push service that applies its ``Faults`` and its ``Quota``, and reports which answers were lost because of faults.
 final class FaultyService: RequestHandler {
-    /// A validated request whose answer has not been sent yet.
+    /// A request whose answer has not been sent whole yet.
     private struct Outstanding {
         let delivered: ReceivedNotification?
         let timer: Timer?
@@ -51,13 +51,12 @@ final class FaultyService: RequestHandler {
     private let now: () -> Int64
     private var random: SplitMix64
     private var records: [ObjectIdentifier: Record] = [:]
-    /// The current faults.
     var faults = Faults()
     /// How many notifications the service takes.
     var meter = QuotaMeter()
     /// Number of notifications refused by the quota.
     private(set) var overQuota = 0
-    /// Number of requests without an answer.
+    /// Number of requests whose answer waits for its latency or, with an observer for answers, has not been sent whole.
     var outstanding: Int { records.values.reduce(0) { $0 + $1.outstanding.count } }
     /// Whether the network to the clients fails, so that recent answers on a connection that ends are lost.
     var isNetworkFailing = false

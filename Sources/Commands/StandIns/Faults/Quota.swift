@@ -3,7 +3,8 @@
 import Time
 
 /// How many notifications a simulated push service takes, as Apple and Google limit them: for each device, and for the
-/// whole topic or project. Requests beyond that get 429, those of FCM with `retry-after`. Unlimited by default.
+/// whole topic or project. Requests beyond that get 429, with `retry-after` from FCM and from the push server of Web
+/// Push. Unlimited by default.
 package struct Quota: Sendable, Equatable {
     /// A token bucket.
     package struct Rate: Sendable, Equatable {
@@ -20,10 +21,10 @@ package struct Quota: Sendable, Equatable {
     package var device: Rate?
     /// The rate of the topic or project; `nil` for no limit.
     package var whole: Rate?
-    /// How long the rate of the topic rises from nothing after quiet (FCM, "Throttling and scaling best practices": from 0
-    /// to the maximum in no less than 60 s); zero for no slow start.
+    /// How long the rate of the topic rises from 5 % to the maximum after quiet (FCM, "Throttling and scaling best
+    /// practices": from 0 in no less than 60 s); zero for no slow start.
     package var rampUp = Duration.zero
-    /// How long no request must come for the topic to count as quiet.
+    /// How long the topic must have no request to count as quiet.
     package var quiet = Duration.seconds(60)
     /// The notifications a second that the service processes; more wait in a queue and are answered later. `nil` for any
     /// number.
@@ -39,9 +40,9 @@ struct QuotaMeter {
         var available: Double
         var time: MonotonicTime
 
-        /// Takes one from the bucket.
+        /// Takes one token from the bucket.
         /// - Parameter factor: the part of the rate that is allowed now.
-        /// - Returns: how long until one is available, if none is.
+        /// - Returns: the time until a token is available; `nil` if one was taken.
         mutating func take(_ rate: Quota.Rate, factor: Double = 1, at now: MonotonicTime) -> Duration? {
             let perSecond = rate.perSecond * factor
             available = min(rate.burst * factor, available + (now - time).milliseconds / 1000 * perSecond)
@@ -62,7 +63,7 @@ struct QuotaMeter {
         case refused(for: Duration)
     }
 
-    /// The most devices whose rates the meter keeps. With one more, it forgets them all.
+    /// The largest number of devices whose buckets the meter keeps. With one more, it forgets them all.
     private static let maximumDevices = 100_000
     /// The smallest part of the rate at the start of a ramp.
     private static let firstPart = 0.05

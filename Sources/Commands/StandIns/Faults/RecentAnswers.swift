@@ -6,9 +6,10 @@ import Time
 /// The notifications that were answered a short time ago on one connection: if it ends, their answers may not have
 /// arrived.
 struct RecentAnswers {
-    /// How old an answer may be that is lost when the service drops the connection.
+    /// The age up to which an answer counts as lost when the service drops the connection.
     static let window = Duration.seconds(1)
-    /// How old an answer may be that is lost because the network fails: longer than a client waits on a silent connection.
+    /// The age up to which an answer counts as lost when the network fails: longer than a client waits on a silent
+    /// connection.
     static let maximumWindow = Duration.seconds(15)
     private var entries: [(notification: ReceivedNotification, at: MonotonicTime)] = []
     private var first = 0

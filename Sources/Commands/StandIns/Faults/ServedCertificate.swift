@@ -17,11 +17,11 @@ package enum ServedCertificate: String, Sendable, CaseIterable {
 
 /// The protocols that a simulated push service speaks.
 package enum ServedProtocols: Sendable {
-    /// HTTP/2 only, as Apple and Google.
+    /// HTTP/2 only, as Apple and Google do.
     case http2
-    /// HTTP/1.1 only, as many push servers that people run themselves.
+    /// HTTP/1.1 only, as many self-hosted push servers do.
     case http1
-    /// HTTP/2 if the client speaks it.
+    /// The one that the client offers first; HTTP/1.1 with a client without ALPN.
     case both
 }
 

@@ -6,7 +6,7 @@ import HTTP2
 
 /// The server's side of one HTTP/1.1 connection. Its requests count as streams 1, 3, 5 and so on.
 final class HTTP1ServerConnection: ServedConnection, HTTPConnection.Delegate, TurnEndHandler {
-    /// No limit of time: a fault is not to end by one.
+    /// All time limits: so long that none of them ends a fault.
     private static let patience = Duration.seconds(24 * 3600)
 
     private let stream: ByteStream
@@ -17,7 +17,7 @@ final class HTTP1ServerConnection: ServedConnection, HTTPConnection.Delegate, Tu
     private(set) var newestStream: Int32 = 0
     private(set) var isOver = false
     private(set) var isGoingAway = false
-    /// The request without an answer.
+    /// The stream of the request that has no answer yet.
     private var current: Int32?
     private var isDetached = false
 
@@ -65,7 +65,7 @@ final class HTTP1ServerConnection: ServedConnection, HTTPConnection.Delegate, Tu
         guard !isDetached else { return }
         detachHandler()
         blackHole = DiscardHandler(stream) { [unowned self] _ in close() }
-        // A request without an answer has paused it.
+        // A request without an answer has paused reading.
         stream.resumeReading()
     }
 
@@ -75,7 +75,7 @@ final class HTTP1ServerConnection: ServedConnection, HTTPConnection.Delegate, Tu
         connection?.close()
         stream.close()
         detachHandler()
-        // Released at the end of the turn: the connection may still be in a call of this one.
+        // Released at the end of the turn: the `HTTPConnection` may still be calling this object.
         stream.loop.atEndOfTurn(self)
     }
 
@@ -117,8 +117,8 @@ final class ProtocolProbe: ByteStreamHandler {
     private var stream: ByteStream?
 
     /// - Parameters:
-    ///   - decided: makes the stream's handler.
-    ///   - ended: there will be none.
+    ///   - decided: called after the handshake; gives the stream its next handler.
+    ///   - ended: called instead if the stream ends before.
     init(_ stream: ByteStream, decided: @escaping (_ speaksHTTP2: Bool) -> Void, ended: @escaping () -> Void) {
         self.decided = decided
         self.ended = ended

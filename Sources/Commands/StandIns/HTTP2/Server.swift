@@ -10,7 +10,6 @@ package struct ServerRequest: Sendable, Redacted {
     package let stream: Int32
     /// The header fields, including pseudo-header fields.
     package let headers: HeaderBlock
-    /// The body.
     package let body: [UInt8]
     /// Whether the body exceeded the server's limit and is truncated.
     package let isTooLarge: Bool
@@ -49,7 +48,7 @@ package protocol ServedConnection: AnyObject {
 package protocol RequestHandler: AnyObject {
     /// Handles a complete request; the answer goes to ``ServedConnection/respond(to:_:)``, at once or later.
     func handle(_ request: ServerRequest, on connection: any ServedConnection)
-    /// Called when a stream is closed: with code 0 (NO_ERROR) its answer is on its way, with any other code it is lost.
+    /// Called when a stream is closed. With code 0 (NO_ERROR) the answer has been sent, with any other code it is lost.
     func streamClosed(_ stream: Int32, code: UInt32, on connection: any ServedConnection)
     /// Called once, when the connection delivers no more requests and accepts no more answers.
     func connectionEnded(_ connection: any ServedConnection)
@@ -60,16 +59,14 @@ extension RequestHandler {
     package func connectionEnded(_ connection: any ServedConnection) {}
 }
 
-/// A server of HTTP/2, and of HTTP/1.1 if its TLS context takes that, the base of the simulated push services.
+/// A server of HTTP/2, and of HTTP/1.1 if that is switched on: the base of the simulated push services.
 package final class Server {
-    /// The limits of a server.
     package struct Limits: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS.
         package var concurrentStreams: UInt32
         /// Maximum size of a request body in bytes; more is read and dropped.
         package var maximumBody: Int
 
-        /// Creates limits.
         package init(concurrentStreams: UInt32 = 1000, maximumBody: Int = 64 * 1024) {
             self.concurrentStreams = concurrentStreams
             self.maximumBody = maximumBody
@@ -80,14 +77,14 @@ package final class Server {
     private let handler: any RequestHandler
     private var address: Endpoint
     private var tls: TLSContext
-    /// Whether ALPN may select HTTP/1.1, or nothing.
+    /// Whether clients may speak HTTP/1.1: by ALPN, or without ALPN.
     private var speaksHTTP1: Bool
     private var limits: Limits
     private var isSwallowing = false
     private var listener: Listener?
     /// The connections by number, so that they are always called in the same order.
     private var connections: [Int: any ServedConnection] = [:]
-    /// Connections in their TLS handshake.
+    /// Connections whose TLS handshake has yet to choose HTTP/2 or HTTP/1.1.
     private var probes: [Int: ProtocolProbe] = [:]
     private var blackHoles: [Int: DiscardHandler] = [:]
     /// Number of TCP connections accepted so far.
@@ -111,7 +108,6 @@ package final class Server {
     /// Where the server listens; `nil` while it is closed.
     package var endpoint: Endpoint? { listener?.endpoint }
 
-    /// Number of open connections.
     package var openConnections: Int { connections.values.count { !$0.isOver } + probes.count + blackHoles.count }
 
     private var inOrder: [any ServedConnection] { connections.sorted { $0.key < $1.key }.map(\.value) }

@@ -14,7 +14,6 @@ package struct DeviceRegistration: Sendable, Redacted {
 
     /// 32 hexadecimal digits that identify the phone.
     package let deviceID: String
-    /// The phone's operating system.
     package let platform: Platform
     /// The phone's model, for display.
     package let descriptor: String

@@ -7,9 +7,7 @@ import TNP
 extension Phone {
     /// The content that the app shows after it has opened an envelope.
     package struct DisplayedContent: Sendable, Equatable {
-        /// The title of the notification.
         package let title: String
-        /// The text of the notification.
         package let message: String
         /// The message type, or the category for a `sealed` app.
         package let type: String
@@ -65,7 +63,7 @@ extension Phone {
 
     // MARK: Web Push
 
-    /// Opens the Base64 of what the push server delivers. The text in it is that of the app's desktop.
+    /// Opens the Base64 of what the push server delivers. The clear text has the keys of Bisq 1's app.
     private func readWebPush(_ text: String) throws(Failure) -> Message {
         guard let message = Base64.decode(Array(text.utf8)) else { throw .notBase64 }
         guard let webPushKey, let secret = pairing.webPush?.secret else { throw .noKey }

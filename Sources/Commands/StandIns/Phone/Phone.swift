@@ -7,13 +7,12 @@ import TNP
 /// A phone with an installed app: the identity that the app gives to the desktop, and the key that opens its envelopes.
 /// ``PhoneState`` is its state as notifications arrive. Prints as `<redacted>`.
 package struct Phone: Sendable, Redacted {
-    /// The installed app.
     package let app: PhoneApp
     /// The push service, and with iOS its environment, that reaches the phone.
     package let magic: Magic
     /// The phone's model, for display.
     package let model: String
-    /// The device token at APNs or FCM.
+    /// The device token at APNs or FCM, or the push endpoint of Web Push.
     package let deviceToken: String
     /// The key of its envelopes: 32 bytes.
     package let key: SecretBytes
@@ -132,7 +131,7 @@ package struct Phone: Sendable, Redacted {
         }
     }
 
-    /// A phone that people know, with this platform.
+    /// A common phone model of this platform.
     package static func usualModel(_ magic: Magic) -> String {
         switch magic {
         case .iOS, .iOSDev: "iPhone 15"

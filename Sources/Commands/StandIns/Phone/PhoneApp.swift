@@ -45,7 +45,6 @@ package enum PhoneApp: String, Sendable, CaseIterable {
         }
     }
 
-    /// The FCM project id.
     package var projectID: String {
         switch self {
         case .bisq: "bisqnotifications"

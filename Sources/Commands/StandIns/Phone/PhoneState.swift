@@ -10,7 +10,6 @@ package struct PhoneState: Sendable {
         case background, foreground
     }
 
-    /// The phone.
     package let phone: Phone
     /// Whether a SETUP_CONFIRMATION has arrived. Bisq Connect and self-built apps do not use it.
     package private(set) var isPaired = false

@@ -4,12 +4,10 @@
 package struct Reaction: Sendable, Equatable {
     /// An alert on the screen.
     package struct Alert: Sendable, Equatable {
-        /// The title, if there is one.
         package var title: String?
         /// The body.
         package var text: String
 
-        /// Creates an alert.
         package init(title: String? = nil, text: String) {
             self.title = title
             self.text = text
@@ -22,7 +20,6 @@ package struct Reaction: Sendable, Equatable {
     package var hasSound: Bool
     /// Whether the app processes the notification only after a tap on the alert; the simulated user always taps.
     package var needsTap: Bool
-    /// What the app does with the envelope.
     package var effect: Effect
 
     /// What the app does with the envelope.

@@ -10,7 +10,6 @@ import Tor
 /// A real Redis server on this machine, in a directory of its own, with the settings that a cluster of nodes needs. It
 /// can be killed and started again.
 package final class RedisServer: Sendable {
-    /// Why the server did not start.
     package struct StartError: Error, CustomStringConvertible {
         /// The last lines that it wrote.
         package let description: String
@@ -24,10 +23,9 @@ package final class RedisServer: Sendable {
         var hasEnded = false
     }
 
-    /// One program contains the server and its tools, and is what its name says. Debian's package of the tools has it,
-    /// and unlike that of the server starts no service.
+    /// The same program is the server and its tools: it becomes the one under whose name it starts. Debian's package of
+    /// the tools has it and, unlike the package of the server, starts no service.
     private static let program = "/usr/bin/redis-check-rdb"
-    /// How long a start may take.
     private static let startTimeout = Duration.seconds(10)
 
     /// The directory with the server's files.
@@ -74,7 +72,8 @@ package final class RedisServer: Sendable {
         }
     }
 
-    /// A Sentinel that watches a primary on loopback, and does not run yet. A single one decides on a failover.
+    /// A Sentinel that watches a primary on loopback, and does not run yet. Its quorum is 1: it decides on a failover
+    /// alone.
     package convenience init(sentinelOf cluster: String, primary: UInt16, port: UInt16) throws {
         try self.init(["--sentinel"], port: port) { _ in
             [
@@ -122,10 +121,10 @@ package final class RedisServer: Sendable {
         }
     }
 
-    /// The server's process; `nil` before its start.
+    /// The process id of the server; `nil` before its start.
     package var pid: Int32? { process.withLock { $0.pid } }
 
-    /// Stops the server as its operator would.
+    /// Stops the server with SIGTERM, after three seconds with SIGKILL, and waits until it has exited.
     package func stop() async { await process.withLock { $0.child }?.terminate() }
 
     /// Ends the server at once (SIGKILL), and waits until it has exited.

@@ -6,8 +6,8 @@ import Glibc
 import Time
 import Tor
 
-/// A private Tor network on loopback with one onion service and one client: seven tor processes isolated from the
-/// internet. It takes about ten seconds to start and leaves nothing behind.
+/// A private Tor network on loopback with one onion service and one client: by default seven tor processes, isolated
+/// from the internet. It takes about ten seconds to start and leaves nothing behind.
 package actor PrivateTorNetwork {
     /// The endpoints of a running network.
     package struct Access: Sendable {
@@ -23,7 +23,7 @@ package actor PrivateTorNetwork {
     /// Default number of relays in addition to the authority. With fewer than four, startup is less reliable.
     package static let defaultRelays = 4
     private static let timeout = Duration.seconds(180)
-    /// How often the network starts at most: now and then, a descriptor of a new network is not uploaded in time.
+    /// How often at most the network is started: sometimes a descriptor of a new network is not uploaded in time.
     private static let maximumStarts = 3
 
     private let relayCount: Int
@@ -38,8 +38,8 @@ package actor PrivateTorNetwork {
     /// - Parameters:
     ///   - host: the address of the relays: on loopback, or in a network namespace.
     ///   - relays: the number of relays in addition to the authority.
-    ///   - votingInterval: the seconds between two consensuses. Keys of descriptors change every 24 intervals: by
-    ///     default not in the life of a network.
+    ///   - votingInterval: the seconds between two consensuses. The keys of descriptors change every 24 intervals,
+    ///     which by default is longer than a network lives.
     /// - Throws: ``TorError``.
     package init(
         host: String = "127.0.0.1", relays: Int = defaultRelays, votingInterval: Int = 1800, on loop: EventLoop

@@ -151,6 +151,6 @@ final class TorNode {
     /// Ends the process.
     func stop() async { await process?.terminate() }
 
-    /// Closes the connection to its control port. Loop only.
+    /// Closes the connection to its control port. Call it on the loop's thread only.
     func close() { control = nil }
 }

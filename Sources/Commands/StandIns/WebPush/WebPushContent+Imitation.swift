@@ -8,8 +8,8 @@ extension WebPushContent {
         Base64.decodeURLSafe(
             Array("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4".utf8)) ?? []
 
-    /// A message that push servers take for an encrypted one, and that nobody can open: it costs no encryption, and its
-    /// salt can name it.
+    /// A message that push servers take for an encrypted one, and that nobody can open. It costs no encryption, and its
+    /// salt can identify it.
     /// - Parameters:
     ///   - salt: 16 bytes.
     ///   - content: in place of the encrypted record, at least 17 bytes.

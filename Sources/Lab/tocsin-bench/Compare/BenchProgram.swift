@@ -4,7 +4,7 @@ import ArgumentParser
 import Console
 import FoundationEssentials
 
-/// Runs a load of this program in a process of its own.
+/// Runs subcommands of this program as load generators, each in a process of its own.
 struct BenchProgram {
     private let directory: String
     private let path: String
@@ -15,7 +15,7 @@ struct BenchProgram {
     }
 
     /// Runs a subcommand that prints a measurement.
-    /// - Parameter pids: the processes to measure in addition to this program.
+    /// - Parameter pids: the processes to measure in addition to the load generator.
     func run(_ arguments: [String], measuring pids: [Int32]) throws -> Measurement {
         let log = "\(directory)/load.log"
         let all = arguments + pids.flatMap { ["--pid", "\($0)"] }

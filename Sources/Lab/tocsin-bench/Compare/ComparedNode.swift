@@ -5,31 +5,32 @@ import EventLoop
 import FoundationEssentials
 import StandIns
 
-/// A node that delivers to the sink. Its limits are never reached; what they protect is enabled, as by default.
+/// A node that delivers to the sink. Its limits are too high to be reached, but the node checks them, as by default.
 struct ComparedNode {
     let server: LocalServer
     let httpPort: UInt16
-    /// Where it listens for TNP.
+    /// Where the node listens for TNP.
     let tnp: Endpoint
 
     private let arguments: [String]
 
-    /// The largest `limits.replay_entries`.
+    /// The largest value of `limits.replay_entries`.
     static let maximumEnvelopes = 10_000_000
 
     /// Starts a node.
     /// - Parameters:
-    ///   - name: of its files.
-    ///   - envelopes: how many envelopes, each for a device token of its own, the node must have room for.
-    ///   - isForTor: whether tor connects, at a unix socket, as a node's own tor does by default, and names the circuit of
-    ///     each connection.
+    ///   - name: the name of the node's files.
+    ///   - envelopes: how many envelopes, each for another device token, the node's tables have room for.
+    ///   - isForTor: whether tor connects at a unix socket, as a node's own tor does by default, and names the circuit
+    ///     of each connection.
     ///   - upstream: the node that delivers for this one; `nil` to deliver to the sink.
-    ///   - siteKey: the file with the key by which the upstream node knows this node as a site; `nil` if it does not.
+    ///   - siteKey: the file with the key by which the upstream node knows this node as a site; `nil` if this node is
+    ///     no site.
     ///   - site: the public key of a site that this node knows; `nil` if it knows none.
-    ///   - engine: what the node shares with other nodes of a cluster; `nil` for a node on its own.
-    ///   - hasSpool: whether the node may store what waits.
-    ///   - hasDefaultBounds: whether its tables have their default sizes, and a replay window of a minute, of which
-    ///     `envelopes` is not a bound then.
+    ///   - engine: the engine of the node's cluster; `nil` for a node on its own.
+    ///   - hasSpool: whether the node may store envelopes.
+    ///   - hasDefaultBounds: whether the node's tables have their default sizes, and its replay window is a minute
+    ///     long. `envelopes` has no effect then.
     init(
         _ name: String, on servers: ServerProcesses, sink: LocalServer, envelopes: Int, isForTor: Bool = false,
         upstream: LocalServer? = nil, siteKey: String? = nil, site: [UInt8]? = nil, engine: RedisServer? = nil,

@@ -11,7 +11,7 @@ struct ComparisonResults {
     var openLoop: [OpenLoop.Run] = []
 }
 
-/// Runs the rows of a comparison, on servers that serve all of them.
+/// Runs the rows of a comparison. All rows without tor share the same servers.
 final class Comparison {
     private(set) var results = ComparisonResults()
 
@@ -37,10 +37,10 @@ final class Comparison {
     /// A node that stores what waits, if its sender allows it.
     private let storingNode: ComparedNode
 
-    /// More than all envelopes with which loads warm up.
+    /// More than the number of envelopes with which all loads warm up.
     private static let reserve = 100_000
 
-    /// The number of envelopes that the node receives, at most; each is for a device token of its own.
+    /// The most envelopes that any node receives; each is for another device token.
     static func envelopes(rounds: Int, requests: Int) -> Int {
         rounds * (2 * requests + RelayLoad.maximumRequests + OpenLoop.envelopes) + reserve
     }
@@ -48,9 +48,9 @@ final class Comparison {
     /// Starts the servers.
     /// - Parameters:
     ///   - requests: the requests per row.
-    ///   - envelopes: the number of envelopes that the node receives in all, at most.
+    ///   - envelopes: the most envelopes that any node receives in all rounds.
     ///   - delay: the time after which the sink answers a request.
-    ///   - python: an interpreter that has the clients of PyPI; `nil` without their rows.
+    ///   - python: an interpreter that has the clients of PyPI; `nil` to leave out their rows.
     init(
         on servers: ServerProcesses, requests: Int, envelopes: Int, answerAfter delay: Duration, python: String?
     ) async throws {
@@ -80,13 +80,13 @@ final class Comparison {
     /// Stops the engine.
     func stop() async { await engine.stop() }
 
-    /// Measures the rows with an onion service.
+    /// Measures rows with an onion service, in a network that runs only meanwhile.
     func measureOnion(_ rows: [ComparisonRow], rounds: Int) async throws {
         let onion = OnionComparison(bench: bench, h2load: h2load, servers: servers, sink: sink)
         results.rows.merge(try await onion.run(rows, rounds: rounds)) { $1 }
     }
 
-    /// Measures any other row once.
+    /// Measures a row without an onion service once.
     func measure(_ row: ComparisonRow) throws {
         switch row {
         case .h2load: results.rows[row, default: RowRuns()].append(try runH2Load())

@@ -62,10 +62,10 @@ struct H2Load {
     }
 
     /// The latencies of requests.
-    /// - Parameter rate: requests per second and connection; `nil`: as fast as they are answered.
+    /// - Parameter rate: requests per second and connection; `nil` to send as fast as they are answered.
     func latencies(_ requests: Int, to target: Target, rate: Int? = nil) throws -> Latencies {
         let log = "\(directory)/latencies"
-        // h2load appends to the file.
+        // Without this, h2load would append to the log of the last run.
         unlink(log)
         _ = try send(requests, to: target, ["--log-file=\(log)"] + (rate.map { ["--rps=\($0)"] } ?? []))
         var latencies = Latencies()

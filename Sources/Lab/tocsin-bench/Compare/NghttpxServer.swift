@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// nghttpx as a single process, which passes requests on over one connection.
+/// nghttpx with one worker thread, which passes all requests on over one connection.
 enum NghttpxServer {
-    /// Starts it in front of a sink.
+    /// Starts nghttpx in front of a sink.
     /// - Parameter readsProxyLine: whether each connection begins with a PROXY line, as from tor with circuit ids.
     static func start(
         on servers: ServerProcesses, sink: LocalServer, readsProxyLine: Bool = false

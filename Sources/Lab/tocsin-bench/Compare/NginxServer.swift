@@ -7,14 +7,14 @@ import FoundationEssentials
 import StandIns
 import Time
 
-/// nginx as a single process, so that its figures are complete.
+/// nginx as a single process, whose usage is that of the whole server.
 enum NginxServer {
     private static let program = "/usr/sbin/nginx"
     private static let echoModule = "/usr/lib/nginx/modules/ngx_http_echo_module.so"
 
-    /// Starts the sink: HTTP/2 over TLS; it reads each body and answers 200 to any path. Its certificate authority is
-    /// `ca.pem`.
-    /// - Parameter delay: the time after which it answers a request.
+    /// Starts the sink, which speaks HTTP/2 over TLS, reads each body and answers 200 to any path. Writes its
+    /// certificate authority to `ca.pem`.
+    /// - Parameter delay: the time after which the sink answers a request.
     static func startSink(on servers: ServerProcesses, answerAfter delay: Duration = .zero) throws -> LocalServer {
         guard FileManager.default.fileExists(atPath: echoModule) else {
             throw fail("\(echoModule) does not exist: install the package nginx-light", .failure)
@@ -28,8 +28,8 @@ enum NginxServer {
             "\(directory)/sink.key",
             holding: identity.pem?.withBytes { span in span.withUnsafeBytes { Array($0) } } ?? [])
         // nginx 1.22 counts the closed streams of a connection in 8 bits. With more than 255 in flight, the count
-        // overflows, the table of streams grows with every request, and short chains need a large index. Only the echo
-        // module reads the body before the answer; `return` writes the answer without a DATA frame, as APNs does.
+        // overflows, and the table of streams grows with every request: a large index keeps its chains short. Only the
+        // echo module reads the body before the answer; `return` writes the answer without a DATA frame, as APNs does.
         let wait = delay > .zero ? "echo_sleep \(delay.milliseconds / 1000);" : ""
         return try start(
             "sink", on: servers, modules: "load_module \(echoModule);",

@@ -7,12 +7,12 @@ import FoundationEssentials
 import Glibc
 import StandIns
 
-/// The rows in which the node, or nghttpx in its place, is behind an onion service of a private Tor network. Their
-/// reference is the tor that hosts the service.
+/// The rows in which the node, or nghttpx in its place, is behind an onion service of a private Tor network. The report
+/// compares it with the tor that hosts the service.
 struct OnionComparison {
-    /// The name of that tor in the row.
+    /// The name of that tor among the parts of a ``RowRun``.
     static let service = "onion's tor"
-    /// Envelopes per round; fewer than for other rows, because the network is slow.
+    /// Envelopes per row and round; fewer than other rows' default, because the network is slow.
     static let envelopes = 100_000
     static let connections = 50
     /// Envelopes in flight per connection.
@@ -26,8 +26,8 @@ struct OnionComparison {
     let servers: ServerProcesses
     let sink: LocalServer
 
-    /// Starts the network, and a node and an nghttpx of its own, which receive circuit ids, and measures the rows in
-    /// alternating rounds.
+    /// Measures the rows in alternating rounds, with a private Tor network and with a node and an nghttpx that receive
+    /// circuit ids. The network runs only meanwhile.
     func run(_ rows: [ComparisonRow], rounds: Int) async throws -> [ComparisonRow: RowRuns] {
         let node = try ComparedNode(
             "onion", on: servers, sink: sink, envelopes: max(1_000_000, rounds * Self.envelopes * rows.count * 2),
@@ -95,8 +95,8 @@ struct OnionComparison {
 
     /// Measures the node.
     /// - Parameters:
-    ///   - options: those of the load that say how to reach `address`.
-    ///   - tors: that of the onion service first.
+    ///   - options: options of `tocsin-bench load` that say how to reach `address`.
+    ///   - tors: the pids of the network's tors, that of the onion service first.
     private func measure(
         _ node: LocalServer, at address: String, _ options: [String] = [], tors: [Int32]
     ) throws -> RowRun {

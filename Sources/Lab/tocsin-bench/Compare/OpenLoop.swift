@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Row (h): envelopes at a fixed rate, to a node on its own and to one of a cluster, and bare requests to the sink at the same rate.
+/// Row (h): envelopes at a fixed rate to a node on its own and to a node of a cluster, and requests at the same rate
+/// straight to the sink.
 struct OpenLoop {
     /// The latencies of one run, in microseconds.
     struct Run {
@@ -14,7 +15,7 @@ struct OpenLoop {
     static let rates = [100, 1000, 4000]
     /// The duration of a run at one rate.
     private static let seconds = 5
-    /// The number of envelopes of a round.
+    /// The number of envelopes that each node receives in a round.
     static let envelopes = rates.reduce(0, +) * seconds
 
     let bench: BenchProgram

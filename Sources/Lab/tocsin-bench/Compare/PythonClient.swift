@@ -10,14 +10,14 @@ import StandIns
 struct PythonClient {
     /// Requests in flight.
     static let inFlight = 500
-    /// They send some hundreds a second.
+    /// The most requests of a run: the clients send only some hundreds a second.
     static let maximumRequests = 20_000
 
     private let python: String
     private let directory: String
     private let script: String
 
-    /// - Parameter python: an interpreter that has them, as `make bench-clients` makes it.
+    /// - Parameter python: an interpreter that has the clients, as `make bench-clients` makes it.
     init(_ python: String, directory: String) throws {
         self.python = python
         self.directory = directory

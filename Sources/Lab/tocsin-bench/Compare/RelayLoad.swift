@@ -11,7 +11,7 @@ import Time
 /// Sends requests as Bisq 1 does, each for a device token of its own, over several connections. Each connection is an
 /// h2load process of its own, because all connections of one process send the same list.
 struct RelayLoad {
-    /// The largest number of requests of a run: their lists are long.
+    /// The most requests of a run, each of which takes a line in a file for h2load.
     static let maximumRequests = 32_000
     private static let connections = 16
 

@@ -10,7 +10,7 @@ struct RowRun {
 
     let requests: Int
     let seconds: Double
-    /// In microseconds, as `p99`.
+    /// Latencies in microseconds, here and in ``p99``.
     let p50: Double
     let p99: Double
     /// All parts whose usage is known; the load generator is the first.

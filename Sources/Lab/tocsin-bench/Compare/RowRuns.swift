@@ -6,7 +6,6 @@ struct RowRuns {
 
     mutating func append(_ run: RowRun) { runs.append(run) }
 
-    /// The number of runs.
     var count: Int { runs.count }
 
     /// The median of a figure over all runs; `nil` if there are none.

@@ -14,7 +14,7 @@ struct LocalServer {
     var address: String { "127.0.0.1:\(port)" }
 }
 
-/// The servers of a comparison, each in a process of its own.
+/// The servers of a benchmark, each in a process of its own.
 final class ServerProcesses {
     /// The directory of all files.
     let directory: String

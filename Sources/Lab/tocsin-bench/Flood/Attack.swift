@@ -5,12 +5,12 @@ import TNP
 import Time
 import TocsinClient
 
-/// Runs all hostile circuits at once. Each opens a new stream half a second after one was closed (two seconds if it has
-/// four streams), or, if the node has blocked the circuit for abuse, after one second and on a new circuit, as an
-/// attacker can.
+/// Runs all hostile circuits at once. A circuit opens a new stream half a second after one was closed (two seconds if
+/// it has four streams). If the node has blocked the circuit for abuse, the attacker waits a second and comes back on a
+/// new circuit.
 ///
-/// The attackers have idle priority: they take what the node and the honest senders leave of this machine's cores.
-/// Attackers on machines of their own could not take the node's cores either.
+/// The attackers have idle priority: they take what the node and the honest senders leave of this machine's cores,
+/// because attackers on other machines could not take the node's cores either.
 actor Attack {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -36,9 +36,10 @@ actor Attack {
     private static let pollInterval = Duration.milliseconds(200)
 
     /// - Parameters:
-    ///   - transport: how the TNP endpoint is reached, and `http` how the HTTP endpoint is.
-    ///   - relay: gives each connection a new circuit, for attackers that use a client.
-    ///   - searches: where the attackers search for proofs.
+    ///   - transport: the route to the node's TNP endpoint.
+    ///   - http: the route to its HTTP endpoint; `nil` if there is no circuit of the kind `http`.
+    ///   - relay: a ``CircuitRelay``, which gives each connection of a client a new circuit.
+    ///   - searches: the threads on which the attackers compute proofs of work.
     ///   - pauseFactor: multiplies the pauses between submissions.
     init(
         by transport: FloodTransport, http: FloodTransport?, relay: Endpoint, of circuits: [HostileCircuit],
@@ -83,7 +84,7 @@ actor Attack {
         if circuits[index].kind == .working { return await work(as: circuits[index]) }
         // Spreads the starts.
         await rest(Self.pause * Double.random(in: 0..<1))
-        // Circuits of a kind start with different kinds of garbage.
+        // The circuits of a kind start with different malformed or stalled streams.
         var turn = index + stream
         while !isOver {
             let isBanned = await runStream(index, turn: turn)
@@ -92,7 +93,8 @@ actor Attack {
         }
     }
 
-    /// Submits to invented device tokens with a client that computes proofs, as a desktop does, until the attack is over.
+    /// Submits to invented device tokens until the attack is over, with a client that computes proofs of work as a
+    /// desktop does. Each client has a new circuit.
     private func work(as circuit: HostileCircuit) async {
         while !isOver {
             let client = TocsinClient(
@@ -140,7 +142,7 @@ actor Attack {
         sum.connections = 1
         sum.closed = wire.isClosed ? 1 : 0
         statistics[circuit.kind, default: HostileStatistics()] += sum
-        // Another stream of this circuit may already have replaced it.
+        // Another stream of this circuit may already have replaced its id.
         if wire.isBanned, currentIDs[index] == id { currentIDs[index] = newID(for: circuit.kind) }
         return wire.isBanned
     }

@@ -11,7 +11,8 @@ struct FloodReport {
     var node: [FloodPhase: NodeStatistics] = [:]
     /// Statistics of the honest senders that started during the flood.
     var newcomers = HonestStatistics()
-    /// For each of them, the time from its first submission to its first delivery; `nil` if nothing was delivered.
+    /// The time from a newcomer's first submission to its first delivery, for each that began, in no order; `nil` if
+    /// nothing was delivered.
     var firstRings: [Duration?] = []
     /// Statistics of the hostile circuits, by kind.
     var hostile: [HostileKind: HostileStatistics] = [:]
@@ -19,7 +20,7 @@ struct FloodReport {
     var refusals = Refusals()
     /// The duration of the attack.
     var attackDuration = Duration.zero
-    /// Envelopes that are replayed.
+    /// The number of envelopes that the attackers replay.
     var replayed = 0
     /// How often a phone rang again for the same envelope.
     var repeats = 0
@@ -61,7 +62,7 @@ struct FloodReport {
         where figures.circuits > 0 && figures.connections == 0 {
             broken.append("no hostile circuit of the kind \(kind.title) reached the node")
         }
-        // The node remembers an outcome for as long as its replay window.
+        // The node forgets an outcome after its replay window: then a replayed envelope may ring again.
         if repeats > replayed * Int(attackDuration / NodeDefaults.replayWindow) {
             broken.append("phones rang again for the same envelope, \(repeats) times in all")
         }

@@ -12,21 +12,21 @@ actor FloodScenario {
     struct Options {
         /// The duration of each phase, calm and flooded.
         var time = Duration.seconds(20)
-        /// The duration of the calm phase; `nil` for the same.
+        /// The duration of the calm phase; `nil` for ``time``.
         var calm: Duration?
-        /// Honest senders in both phases.
+        /// The number of honest senders in both phases.
         var honest = 20
-        /// Honest senders that start during the flood, one after the other.
+        /// The number of further honest senders, which start one after the other during the flood.
         var newcomers = 10
         /// Multiplies the pauses between the submissions of hostile circuits.
         var pauseFactor = 1.0
-        /// Hostile circuits, divided equally among the kinds.
+        /// The number of hostile circuits, divided equally among the kinds.
         var hostile = 200
     }
 
     /// The wait before the calm phase, and between the start of the attack and the flooded phase.
     private static let leadIn = Duration.seconds(2)
-    /// The number from which hostile circuits are numbered; honest circuits have lower numbers.
+    /// The number before that of the first hostile circuit; honest circuits have lower numbers.
     private static let firstHostileCircuit: UInt32 = 0x1_0000
     /// The part of the flooded phase over which the newcomers start.
     private static let arrivals = 0.8
@@ -48,7 +48,8 @@ actor FloodScenario {
 
     /// - Parameters:
     ///   - bed: a test bed whose node receives circuit ids.
-    ///   - transport: how the node is reached, and `http` how its HTTP endpoint is.
+    ///   - transport: the route to the node's TNP endpoint.
+    ///   - http: the route to its HTTP endpoint; `nil` for no attack on that.
     init(_ bed: TestBed, by transport: FloodTransport, http: FloodTransport?, _ options: Options) {
         self.bed = bed
         self.transport = transport
@@ -58,7 +59,7 @@ actor FloodScenario {
         unused = bed.tokens.mapValues { $0[...] }
     }
 
-    /// Runs both phases, which takes a little more than twice ``Options/time``.
+    /// Runs both phases. Takes a little longer than ``Options/calm`` and ``Options/time`` together.
     func run() async throws -> FloodReport {
         await bed.services.observe { [watch, tally = bed.tally] notification in
             watch.delivered(notification)
@@ -73,7 +74,8 @@ actor FloodScenario {
         let (honest, witness) = (try senders(options.honest), try senders(1))
         _ = try await prove(honest, options.honest)
         _ = try await prove(witness, 1)
-        // All search in turns: many attackers together are as many times as fast as the desktop of a new sender.
+        // Attackers and newcomers compute proofs of work in turns on the same threads: 200 attackers together are 200
+        // times as fast as the desktop of one newcomer.
         let searches = IdleWorkers()
         let attack = Attack(
             by: transport, http: http, relay: relayEndpoint, of: try await hostileCircuits(),
@@ -129,7 +131,7 @@ actor FloodScenario {
 
     private func phones(_ count: Int) throws -> [Recipient] {
         try (0..<count).map { index in
-            // A third by Web Push.
+            // A third of the phones receive by Web Push.
             let magic = [Magic.iOS, .web, .iOSDev, .android, .web, .android][index % 6]
             guard let token = unused[magic]?.popFirst() else {
                 throw fail("too many senders: no phones are left", .usage)
@@ -178,7 +180,8 @@ actor FloodScenario {
         return circuits
     }
 
-    /// For each platform, one unregistered device token and one that never existed.
+    /// One unregistered device token and one that never existed, for Apple's production environment, Google and Web
+    /// Push each.
     private func badTokens() async -> [Recipient] {
         var random = SystemRandomNumberGenerator()
         var targets: [Recipient] = []

@@ -10,8 +10,8 @@ enum FloodPhase: Hashable {
     case calm, flooded
 }
 
-/// Well-behaved senders, each with its own phone, client and a normal pace: they compute proofs of work when required,
-/// and retry after the time that RETRY gives.
+/// Well-behaved senders at a normal pace, each with a phone and a client of its own. They compute proofs of work when
+/// the node requires them, and resubmit after the time that RETRY gives.
 actor HonestSenders {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -62,7 +62,7 @@ actor HonestSenders {
         }
     }
 
-    /// Sends at this pace until ``end()``. The senders start one after the other, spread over `spread`.
+    /// Sends at this pace until ``stop()``. The starts of the senders are spread over `spread`.
     func begin(pace: Duration, over spread: Duration = .zero) {
         for index in senders.indices {
             let wait = spread * index / senders.count
@@ -74,12 +74,12 @@ actor HonestSenders {
         }
     }
 
-    /// Counts submissions from now on for this phase; `nil` for none.
+    /// Counts the submissions that follow for this phase; `nil` to count them for none.
     func count(for phase: FloodPhase?) { self.phase = phase }
 
     /// Stops submitting, and waits for the outcomes of the envelopes in flight.
-    /// - Returns: the statistics, and for each sender that began the time from its first submission to its first DELIVERED, `nil` if
-    ///   nothing was delivered.
+    /// - Returns: the statistics, and for each sender that began, in no order, the time from its first submission to
+    ///   its first DELIVERED, `nil` if nothing was delivered.
     func stop() async -> (figures: [FloodPhase: HonestStatistics], firstRings: [Duration?]) {
         isOver = true
         for task in work { await task.value }
@@ -107,7 +107,7 @@ actor HonestSenders {
         }
     }
 
-    /// Submits a new envelope, and resubmits it while the answer is RETRY.
+    /// Submits a new envelope, and resubmits it after RETRY or an error until ``patience`` is over.
     /// - Returns: the envelope if it was delivered.
     private func submit(_ index: Int) async -> Envelope? {
         let phase = phase

@@ -7,19 +7,18 @@ import TNP
 struct HonestStatistics {
     var submitted = 0
     var delivered = 0
-    /// Answers of RETRY, after which the sender resubmitted.
+    /// Answers of RETRY by reason; the sender resubmitted after each.
     var retries: [Reason: Int] = [:]
-    /// Final outcomes other than DELIVERED.
+    /// Final outcomes other than DELIVERED, by reason.
     var rejected: [Reason: Int] = [:]
-    /// Submissions that failed without an outcome, after which the sender resubmitted, by what happened.
+    /// Submissions that failed without an outcome, by error; the sender resubmitted after each.
     var errors: [String: Int] = [:]
     /// Envelopes not delivered within the sender's patience.
     var timedOut = 0
-    /// Microseconds from the first SUBMIT to DELIVERED.
+    /// The time from the start of an envelope's first submission to DELIVERED.
     var latencies = Latencies()
     var slowest = Duration.zero
 
-    /// Counts a delivery.
     mutating func delivered(after time: Duration) {
         delivered += 1
         latencies.record(time)

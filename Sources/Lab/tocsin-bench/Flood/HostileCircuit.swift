@@ -2,13 +2,13 @@
 
 import TNP
 
-/// A hostile circuit and its material.
+/// A hostile circuit, and what it submits.
 struct HostileCircuit {
     let kind: HostileKind
-    /// The recipients, used in turn. ``HostileKind/inventedTokens`` invents its own.
+    /// The recipients of the kinds `badTokens`, `neverReading` and `ownPhones`, used in turn.
     var targets: [Recipient] = []
-    /// The envelope to replay.
+    /// The envelope to replay; `nil` for all kinds but ``HostileKind/replaying``.
     var captured: Envelope?
-    /// The origin of the server of Web Push, for invented device tokens.
+    /// The origin of the push server, for invented device tokens.
     var pushServer = "https://push.example"
 }

@@ -2,7 +2,8 @@
 
 /// The kinds of hostile circuits.
 enum HostileKind: Int, CaseIterable {
-    /// Submits at a hundred times the pace of an honest sender, each time to another well-formed device token.
+    /// Submits at a hundred times the pace of an honest sender, each time to another well-formed device token that was
+    /// never issued.
     case inventedTokens
     /// Submits repeatedly to device tokens that are unregistered or never existed.
     case badTokens
@@ -10,15 +11,16 @@ enum HostileKind: Int, CaseIterable {
     case garbage
     /// Opens streams and stalls, in all ways of ``StalledStream``.
     case stalling
-    /// Replays one of its delivered envelopes.
+    /// Replays one envelope that was delivered before.
     case replaying
-    /// Submits to its own device token and never reads a result.
+    /// Submits to a phone of its own and never reads a result.
     case neverReading
-    /// Submits to phones of its own just below the rate of a circuit; many circuits share a phone.
+    /// Submits to a phone of its own, just below the rate limit of a circuit, but above that of a phone.
     case ownPhones
     /// Sends requests for invented device tokens to the HTTP endpoint.
     case http
-    /// Submits to invented device tokens as fast as it computes the required proofs of work, each on a new circuit.
+    /// Submits to invented device tokens as fast as it computes the required proofs of work. Takes a new circuit after
+    /// 20 submissions, or after RETRY or an error.
     case working
 
     /// The title in the report.
@@ -36,7 +38,8 @@ enum HostileKind: Int, CaseIterable {
         }
     }
 
-    /// The most phones of their own that the circuits of a kind have: the node admits few new phones at a time.
+    /// The most phones that the circuits of a kind have together; beyond that, circuits share phones. The node admits
+    /// few new phones at a time (`limits.unproven_burst`).
     static let maximumPhones = 60
 
     /// The number of concurrent streams of one circuit.

@@ -8,9 +8,9 @@ struct HostileScript {
     /// Bytes to send at once.
     struct Burst {
         var bytes: [UInt8]
-        /// The number of frames in them, without HELLO.
+        /// The number of frames in ``bytes``, without HELLO.
         var frames = 0
-        /// The pause after them.
+        /// The pause after the burst.
         var pause: Duration
     }
 
@@ -23,8 +23,8 @@ struct HostileScript {
     private var request: UInt32 = 0
 
     /// - Parameters:
-    ///   - line: the bytes to send first, which name the circuit to the node.
-    ///   - turn: how many streams the circuit has opened before.
+    ///   - line: the bytes to send first, which name the circuit to the node; empty through tor.
+    ///   - turn: selects the kind of ``MalformedStream`` or ``StalledStream``.
     ///   - pauseFactor: multiplies the pauses between submissions.
     init(_ circuit: HostileCircuit, after line: [UInt8], turn: Int, pauseFactor: Double = 1) {
         self.pauseFactor = pauseFactor
@@ -43,7 +43,7 @@ struct HostileScript {
             return MalformedStream.allCases[turn % MalformedStream.allCases.count].burst(
                 strokes, after: line, using: &random)
         case .http:
-            // tor closes no stream: the node does, after its response.
+            // The node closes the stream after its response.
             guard strokes == 0 else { return Burst(bytes: [], pause: .seconds(3600)) }
             let request = BisqRelayRequest(envelope(using: &random)).bytes(host: "node.onion")
             return Burst(bytes: line + request, frames: 1, pause: .seconds(3600))
@@ -68,7 +68,7 @@ struct HostileScript {
         case .ownPhones: (1, NodeDefaults.shortestPauseOfCircuit)
         // Answers in small writes fill the socket's buffer soonest.
         case .neverReading: (2, .milliseconds(20))
-        // A slow pace is enough: the node detects circuits that send only to bad tokens.
+        // Ten per second are enough: the node blocks circuits that submit only to bad device tokens.
         case .badTokens, .garbage, .stalling, .http, .working: (1, .milliseconds(100))
         }
     }

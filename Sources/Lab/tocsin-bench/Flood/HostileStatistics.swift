@@ -11,16 +11,17 @@ struct HostileStatistics {
     }
 
     var circuits = 0
+    /// Streams that were opened.
     var connections = 0
-    /// Connections that failed.
+    /// Streams that could not be opened.
     var failedConnections = 0
-    /// Connections that the node closed.
+    /// Streams that the node closed.
     var closed = 0
     /// Frames sent, without HELLO.
     var frames = 0
     var answers: [Answer: Int] = [:]
     var goAways: [GoAway.Code: Int] = [:]
-    /// Statuses of HTTP.
+    /// Statuses of HTTP responses.
     var statuses: [String: Int] = [:]
     /// Streams on which the node sent invalid TNP.
     var unreadable = 0

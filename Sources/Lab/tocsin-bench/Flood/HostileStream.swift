@@ -18,7 +18,7 @@ final class HostileStream: ByteStreamHandler {
 
     /// - Parameters:
     ///   - speaksHTTP: whether the node answers in HTTP.
-    ///   - reads: whether to read. If not, the end of the stream is noticed only when something is sent.
+    ///   - reads: whether to read. If not, this side notices the end of the stream only when it sends.
     init(_ stream: ByteStream, speaksHTTP: Bool = false, reads: Bool) {
         self.stream = stream
         self.speaksHTTP = speaksHTTP
@@ -26,7 +26,7 @@ final class HostileStream: ByteStreamHandler {
         if reads { stream.resumeReading() }
     }
 
-    /// Sends a burst, unless too much is unsent because the node does not read.
+    /// Sends a burst, unless the stream has ended or the node leaves too much unread.
     func send(_ stroke: HostileScript.Burst) {
         guard stream.isOpen, stream.unsent < ByteStream.highWater else { return }
         stream.write(stroke.bytes)

@@ -9,7 +9,7 @@ enum MalformedStream: CaseIterable {
     /// Frames that the node answers or skips one by one: only their number is a reason to close the connection.
     case emptySubmissions, pings, skippedTypes
 
-    /// Kinds that are sent in bulk: frames per burst, and bursts.
+    /// For the kinds that are sent in bulk.
     private static let (framesPerBurst, bursts) = (25, 20)
 
     /// The next bytes to send; `nil` if the stream is over.

@@ -3,7 +3,7 @@
 import StandIns
 import Synchronization
 
-/// Counts deliveries, to calculate how many notifications a push service rejected.
+/// Counts deliveries. The requests that a push service received beyond these are its rejections.
 final class PushCounter: Sendable {
     private let delivered = Mutex<[Device.Platform: Int]>([:])
 
@@ -12,7 +12,7 @@ final class PushCounter: Sendable {
         delivered.withLock { $0[notification.platform, default: 0] += 1 }
     }
 
-    /// The rejections of the push services so far.
+    /// The rejections of the push services since they started.
     func refusals(by services: SimulatedServices) async -> Refusals {
         var requests: [Device.Platform: Int] = [:]
         for platform in Device.Platform.allCases {
@@ -34,9 +34,9 @@ struct Refusals: Equatable {
     var google = 0
     var webPush = 0
 
-    /// How many bad device tokens the node forwarded. Excludes rejections by Apple's development environment: hostile
-    /// circuits send no development tokens, so these are second attempts with production tokens, which are already
-    /// counted.
+    /// How many bad device tokens the node forwarded. Excludes rejections by Apple's development environment. Hostile
+    /// circuits send no development tokens: there, the node tried production tokens a second time, which ``production``
+    /// already counts.
     var badTokens: Int { production + google + webPush }
 
     static func - (one: Self, other: Self) -> Self {

@@ -8,9 +8,9 @@ struct Recipient: Redacted {
     let magic: Magic
     let deviceToken: [UInt8]
 
-    /// A recipient with a well-formed device token that was never issued. It is never one of Apple's development
-    /// environment, so that rejections there count only production tokens that the node tried there as well.
-    /// - Parameter pushServer: the origin of the server of Web Push.
+    /// A recipient with a well-formed device token that was never issued. Callers do not ask for `iOSDev`, see
+    /// ``Refusals/badTokens``.
+    /// - Parameter pushServer: the origin of the push server.
     static func invented(
         _ magic: Magic, at pushServer: String, using random: inout some RandomNumberGenerator
     ) -> Self {

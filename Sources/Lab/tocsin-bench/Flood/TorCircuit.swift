@@ -18,7 +18,6 @@ struct TorCircuits {
     /// - Parameter number: the number before that of the first circuit.
     init(after number: UInt32) { last = number }
 
-    /// The next circuit.
     mutating func next() -> TorCircuit {
         last &+= 1
         return TorCircuit(number: last)

@@ -17,8 +17,9 @@ struct QuotaReport {
 
     /// What happened in a second.
     struct Sample: Equatable {
-        /// Requests that the push service received, and those that it refused because of a quota.
+        /// Requests that the push service received.
         var requests = 0
+        /// Those of them that it refused because of a quota.
         var refused = 0
         /// Requests without an answer at the end of the second.
         var outstanding = 0
@@ -32,13 +33,13 @@ struct QuotaReport {
     let phases: [Phase]
     let samples: [Sample]
 
-    /// Seconds at the start of a phase in which the node may still find out.
+    /// Seconds at the start of a phase in which the node may still search for the new quota.
     static let settling = 60
-    /// The most requests refused in a settled phase, as a part of those that the service takes.
+    /// The most requests refused in a settled phase, as a share of ``Row/possible``.
     private static let maximumRefused = 0.15
-    /// The least that the node delivers in a settled phase, as a part of what the service takes or senders submit.
+    /// The fewest notifications delivered in a settled phase, as a share of ``Row/possible``.
     private static let leastUsed = 0.85
-    /// The most requests in any second, as a multiple of what the service takes or senders submit: more is a storm.
+    /// The most requests in any second, as a multiple of the quota or of what senders submit, whichever is larger.
     private static let storm = 3.0
 
     /// A phase with its figures.
@@ -54,7 +55,7 @@ struct QuotaReport {
         var refused: Double { mean(\.refused) }
         var outstanding: Double { mean(\.outstanding) }
         var peak: Int { all.map(\.requests).max() ?? 0 }
-        /// What the node can deliver.
+        /// Notifications a second that the node can deliver.
         var possible: Double { min(phase.submitted, phase.quota) }
     }
 
@@ -69,7 +70,7 @@ struct QuotaReport {
         }
     }
 
-    /// What keeps the run from being settled; empty if nothing does.
+    /// The requirements that the node did not meet in some phase; empty if it settled.
     var problems: [String] {
         rows.flatMap { row in
             var problems: [String] = []
@@ -103,7 +104,7 @@ struct QuotaReport {
         }
     }
 
-    /// A line for each second.
+    /// A header line, and a line for each second.
     var csv: String {
         var text = "second,submitted,quota,accepted,refused,in_flight,waiting\n"
         var start = 0

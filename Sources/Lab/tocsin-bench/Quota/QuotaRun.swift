@@ -23,17 +23,17 @@ final class QuotaRun: @unchecked Sendable {
     private var submissions = 0
     private var waiting = 0
 
-    /// Phones, so that the rate of each is far below its quota.
+    /// The number of phones: so many that the rate of each is far below its quota.
     private static let phones = 2000
-    /// The part of notifications for one phone: more than its quota.
+    /// The share of all notifications that go to a single phone: more than its quota allows.
     private static let perMilleToOnePhone = 50
     private static let connections = 20
-    /// In seconds, so that nothing is left of a phase when the quiet one is half over.
+    /// The TTL of each envelope in seconds: none of them is left when the quiet phase is half over.
     private static let ttl: UInt32 = 300
     /// FCM allows 240 messages a minute to a device.
     private static let device = Quota.Rate(burst: 20, perSecond: 4)
     private static let rampUp = Duration.seconds(60)
-    /// A round trip to the service, and what it processes.
+    /// The round trip to the service, in milliseconds.
     private static let latency = Latency.uniform(30...70)
     private static let processedPerSecond = 400.0
 
@@ -100,7 +100,7 @@ final class QuotaRun: @unchecked Sendable {
         }
     }
 
-    /// Submits at random times, of which there are ``rate`` a second.
+    /// Submits at random times, ``rate`` times a second on average.
     private func submitNext() {
         let pause = rate > 0 ? random.duration(in: .zero...(.seconds(2 / rate))) : .seconds(1)
         world.simulation.schedule(after: pause, in: world.sendersProcess) { [self] in

@@ -9,7 +9,7 @@ final class AnswerWatch {
     private struct Watched {
         var toService: FrameScanner
         var toNode: FrameScanner
-        /// The envelopes whose answers are on their way, by stream.
+        /// The envelopes whose answers the node has not read yet, by stream.
         var awaited: [Int32: String] = [:]
         /// When the node has sent the last request on each stream.
         var sent: [Int32: MonotonicTime] = [:]

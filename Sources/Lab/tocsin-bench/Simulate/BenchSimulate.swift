@@ -59,10 +59,11 @@ struct BenchSimulate: AsyncParsableCommand {
     @Flag(help: .hidden)
     var report = false
 
-    /// Longer than a node takes to answer, with all attempts and pauses.
+    /// The age from which a submission without an outcome breaks a rule. A node answers sooner, with all attempts and
+    /// pauses.
     private static let maximumSubmissionTime = Duration.seconds(300)
 
-    /// The real seconds after which a virtual minute counts as blocked. A minute takes some 20 ms.
+    /// The real seconds after which a virtual minute counts as blocked. It takes 30 to 500 ms.
     static let maximumStep: UInt32 = 120
 
     func run() async throws {
@@ -70,7 +71,8 @@ struct BenchSimulate: AsyncParsableCommand {
         guard try simulate() else { throw ExitCode(1) }
     }
 
-    /// Swift seeds its hash tables at random unless this variable is set when a process starts.
+    /// Starts the program again with `SWIFT_DETERMINISTIC_HASHING`, unless it is set: without it, Swift seeds its hash
+    /// tables at random when a process starts.
     static func ensureDeterministicHashing() throws {
         let name = "SWIFT_DETERMINISTIC_HASHING"
         guard getenv(name) == nil else { return }
@@ -140,25 +142,27 @@ struct BenchSimulate: AsyncParsableCommand {
         return false
     }
 
-    /// Runs a virtual minute. Ends the process by SIGALRM if code of the node blocks: the simulation has one thread, so nothing
-    /// that it waits for could happen.
+    /// Runs a virtual minute. SIGALRM ends the process if code of the node blocks: the simulation has one thread, so
+    /// nothing that the code waits for could happen.
     private static func runMinute(of simulation: Simulation) {
         alarm(maximumStep)
         simulation.run(for: .seconds(60))
         alarm(0)
     }
 
-    /// The weather clears: everything must come to its end, unless the run is over.
+    /// Runs 90 minutes without new notifications and faults, and checks that each submission gets its outcome and that
+    /// each phone still rings. Ends early if the run is over.
     private func drain(_ world: SimulatedWorld, _ senders: SimulatedSenders, _ isOver: () -> Bool) {
         senders.isActive = false
         world.serviceJudge.sendersStopped()
-        // Faults that began near the end last up to 15 minutes, and the longest timeout of a sender is 30.
+        // Faults that began near the end last up to 15 minutes, and a sender waits for up to 30.
         for _ in 0..<75 where !isOver() { Self.runMinute(of: world.simulation) }
         if !isOver() { senders.ringEveryPhone() }
         for _ in 0..<15 where !isOver() { Self.runMinute(of: world.simulation) }
         guard !isOver() else { return }
         if senders.waiting > 0 { world.judge.violated("\(senders.waiting) senders still wait for an outcome") }
-        // Nodes without credentials still ask their upstream nodes about what strangers had them store.
+        // Younger submissions are in order: nodes without credentials still pass on what they have stored for
+        // strangers.
         let open = world.connections.open(for: Self.maximumSubmissionTime)
         if open > 0 { world.judge.violated("\(open) submissions have no outcome on connections that live") }
         world.judge.checkAll()

@@ -82,7 +82,7 @@ struct BenchSimulateMany: AsyncParsableCommand {
         throw ExitCode(1)
     }
 
-    /// - Throws: an error that names the line that is wrong.
+    /// - Throws: an error if the file cannot be read, or `ExitCode` after naming a malformed line.
     private func runs(in file: String) throws -> [SimulationRun] {
         let text = try String(contentsOfFile: file, encoding: .utf8)
         return try text.split(separator: "\n").filter { !$0.hasPrefix("#") }.map { line in
@@ -96,13 +96,13 @@ struct BenchSimulateMany: AsyncParsableCommand {
 
     private var kind: SimulationRun.Kind { attacks ? .attack : .weather(options) }
 
-    /// Removes the faults or actions that the failure does not need (delta debugging: Zeller and Hildebrandt, "Simplifying and Isolating
-    /// Failure-Inducing Input").
+    /// Removes the faults or actions that the failure does not need (delta debugging: Zeller and Hildebrandt,
+    /// "Simplifying and Isolating Failure-Inducing Input").
     private func shrink(_ run: SimulationRun, _ failure: SimulationProgram.Failure, with program: SimulationProgram)
         -> SimulationRun
     {
         let end = ContinuousClock.now + .seconds(shrinkMinutes * 60)
-        // Later faults have no influence, and neither has the time after them.
+        // Faults after the failure have no influence, and neither has the time after it.
         var needed = Array(1...max(1, failure.faults))
         var shrunk = run
         shrunk.days = min(run.days, failure.days)
@@ -166,7 +166,7 @@ struct SimulationRun: Sendable {
     }
 }
 
-/// The program that simulates, as a process for each run.
+/// Runs this program, `tocsin-bench`, in a process of its own for each seed.
 struct SimulationProgram: Sendable {
     let path: String
     let directory: String
@@ -174,9 +174,9 @@ struct SimulationProgram: Sendable {
     /// How a run failed.
     struct Failure: CustomStringConvertible, Equatable {
         let description: String
-        /// The number of faults or actions that had begun.
+        /// The number of the last fault or action that had begun; 1,000 if the run reported none.
         let faults: Int
-        /// The virtual days until it failed, and some more.
+        /// The virtual days within which the failure shows again; 0 for an attacker's program.
         let days: Double
 
         /// The broken rule without its numbers.

@@ -5,16 +5,17 @@ import TNP
 import Time
 import World
 
-/// Reads the frames between senders and the node: on a connection that lives, each SUBMIT gets exactly one final outcome.
+/// Reads the frames between senders and the node, and checks that on a connection which stays open each SUBMIT gets
+/// exactly one final outcome.
 final class ConnectionJudge {
     private struct Watched {
         var sender = FrameDecoder(maximumLength: 1 << 20)
         var node = FrameDecoder(maximumLength: 1 << 20)
-        /// The PROXY line, which precedes the first frame.
+        /// Whether the PROXY line, which precedes the first frame, has been read.
         var hasPassedLine = false
-        /// When each submission without an outcome was read.
+        /// When the node read each submission that has no final outcome yet, by request number.
         var open: [UInt32: MonotonicTime] = [:]
-        /// Whether the sender keeps to the protocol as far as it is known; only then the node owes answers.
+        /// Whether the sender has kept to the protocol; only then does the node owe answers.
         var isSound = true
         /// Whether the node has sent GOAWAY, after which it need not answer.
         var isLeaving = false
@@ -29,7 +30,7 @@ final class ConnectionJudge {
         self.violated = violated
     }
 
-    /// The number of submissions on connections that live which have had no outcome for this time.
+    /// The number of submissions on open connections that have had no final outcome for this time.
     func open(for time: Duration) -> Int {
         connections.values.filter { $0.isSound && !$0.isLeaving }
             .reduce(0) { $0 + $1.open.values.count { simulation.now - $0 >= time } }

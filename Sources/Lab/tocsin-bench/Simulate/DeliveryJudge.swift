@@ -13,43 +13,45 @@ final class DeliveryJudge {
 
     private struct Record {
         let device: Magic
-        /// The device tokens that the node may use for it: of an envelope by handle, there may be two.
+        /// The device tokens that the node may use for the envelope; by handle, there may be two.
         let deviceTokens: Set<[UInt8]>
         let mayBeStored: Bool
         /// The seconds after which nobody needs to deliver it.
         let ttl: Int64
         let made: MonotonicTime
-        /// Of the envelopes of one phone with the same collapse id, the newest replaces the others.
+        /// The address and the collapse id; `nil` without one. Of the envelopes with the same key, the newest replaces
+        /// the others.
         let replacementKey: [UInt8]?
         var fate = Fate.pending
         var deliveries = 0
-        /// When the node has read a service's answer to a delivery; `nil` if it may not know of any.
+        /// When the node last read a service's answer to a delivery; `nil` if it may know of none.
         var answered: MonotonicTime?
         var id = ""
         var collapseID: String?
     }
 
-    /// The longest pause of a breaker or a device. The node refuses an envelope whose ttl runs out before its next attempt.
+    /// The longest pause between attempts, in seconds: those of breakers and devices are shorter. The node refuses an
+    /// envelope whose ttl runs out before its next attempt.
     private static let maximumPause: Int64 = 900
 
-    /// How long the node remembers what it has told a sender (PROTOCOL §3, the replay window's default).
+    /// How long the node remembers an outcome: the replay window's default (PROTOCOL §3).
     private static let replayWindow = Duration.seconds(600)
 
     private let simulation: Simulation
     private var records: [String: Record] = [:]
     /// Reads what the services and the node say to each other.
     private(set) var answers: AnswerWatch!
-    /// Device tokens that were unregistered at some time: their envelopes may be refused or dropped.
+    /// The device tokens that are no longer registered: their envelopes may be refused or dropped.
     private var endedTokens: Set<[UInt8]> = []
     /// When a phone has received an envelope with this replacement key last.
     private var lastReceived: [[UInt8]: MonotonicTime] = [:]
     /// Whether nodes of a cluster may deliver an envelope twice because of what happened at this time.
     var mayRepeat: (ClosedRange<MonotonicTime>) -> Bool = { _ in false }
-    /// When two nodes were each other's upstream; the last time may not have ended.
+    /// When two nodes were each other's upstream; `end` is `nil` while they still are.
     private var loops: [(start: MonotonicTime, end: MonotonicTime?)] = []
     /// The most seconds between the clocks of two nodes.
     var clocksApart: Int64 = 0
-    /// By how many seconds the wall clock of each node is ahead, and was before, until when.
+    /// By how many seconds each node's wall clock was ahead, and until when; `nil` for at present.
     private var skews: [Int: [(until: MonotonicTime?, skew: Int64)]] = [:]
 
     /// The wall clock of a node has been moved, and is `skew` seconds ahead now.
@@ -59,8 +61,8 @@ final class DeliveryJudge {
         skews[node] = known + [(nil, skew)]
     }
 
-    /// The most seconds that can have passed since `start` by the wall clocks of the nodes, which may have moved. Each
-    /// measures its own part of the time.
+    /// The most seconds that can have passed since `start` by the wall clocks of the nodes, which may have been moved.
+    /// Each node measures a part of the time by its own clock.
     private func longestTime(since start: MonotonicTime) -> Int64 {
         let moved = skews.values.map { known in
             let skews = known.filter { $0.until ?? start >= start }.map(\.skew)
@@ -83,7 +85,7 @@ final class DeliveryJudge {
         }
     }
 
-    /// The number of envelopes so far.
+    /// The number of envelopes that senders have made.
     var envelopes: Int { records.count }
 
     func violated(_ rule: String) { violation = violation ?? rule }
@@ -125,9 +127,11 @@ final class DeliveryJudge {
             }
         case .rejected:
             record.fate = .refused
-            // Back at a node that has the phone behind a handle, an envelope has not that phone's sender key any more.
+            // A node signs what it passes on by handle. If that comes back, the signature is none of a sender key to
+            // which the node has bound the phone.
             if [.tooManyHops, .senderKeyMismatch].contains(outcome.reason), wasInLoop(record) { break }
-            // After unknown fates, the next pause is as long as all earlier ones together, and up to a quarter longer.
+            // After unknown fates the pauses double: the next one is as long as all earlier ones together, and up to a
+            // quarter longer.
             let age = (simulation.now - record.made).components.seconds
             if outcome.reason != .ttlRanOut || !mayBeDropped(record, within: max(Self.maximumPause, age * 5 / 4)) {
                 violated("REJECTED \(name) without a cause: \(outcome.reason)")
@@ -137,7 +141,7 @@ final class DeliveryJudge {
         records[name] = record
     }
 
-    /// A sender has given up an envelope, about which it knows nothing.
+    /// A sender has given up waiting for an envelope's outcome.
     func abandoned(_ name: String) {
         note("\(name) abandoned")
         if records[name]?.fate == .pending { records[name]?.fate = .abandoned }
@@ -145,7 +149,7 @@ final class DeliveryJudge {
 
     // MARK: Loops
 
-    /// Two nodes are each other's upstream, or no longer.
+    /// Whether two nodes are each other's upstream.
     var isLoop = false {
         didSet {
             guard isLoop != oldValue else { return }
@@ -158,18 +162,18 @@ final class DeliveryJudge {
         loops.contains { $0.end.map { record.made <= $0 + Self.loopTime } ?? true }
     }
 
-    /// Whether an envelope may be refused now.
+    /// Whether the node may refuse an envelope for good.
     func mayBeRefused(_ name: String) -> Bool {
         guard let record = records[name] else { return false }
         return !endedTokens.isDisjoint(with: record.deviceTokens) || wasInLoop(record)
     }
 
-    /// Longer than a node takes to follow its corrected configuration, with what it has sent before.
+    /// How long envelopes may still go round after the configuration was corrected.
     private static let loopTime = Duration.seconds(120)
 
     // MARK: Phones
 
-    /// A device token has ended.
+    /// A device token is no longer registered.
     func ended(_ deviceToken: [UInt8]) { endedTokens.insert(deviceToken) }
 
     /// A phone has received an envelope.
@@ -203,8 +207,8 @@ final class DeliveryJudge {
 
     // MARK: The node
 
-    /// The node has ended. It cannot know any longer what it has not told a sender, or not flushed.
-    /// - Parameter flush: every answer that it has read before this time is on the disk.
+    /// The node has ended. It may have lost the answers that it has not passed on to a sender or not flushed.
+    /// - Parameter flush: every answer that the node has read before this time is on the disk.
     func nodeEnded(flush: MonotonicTime) {
         for (name, record) in records {
             if let answered = record.answered, record.fate == .pending || answered >= flush {
@@ -230,8 +234,8 @@ final class DeliveryJudge {
         }
     }
 
-    /// Whether the node need not deliver an envelope: the phone has another device token, the ttl has run out by the node's
-    /// clock within some seconds, or another envelope has replaced it.
+    /// Whether the node need not deliver an envelope: its device token has ended, its ttl runs out within `seconds` by
+    /// the nodes' clocks, or the phone has since received another one with its replacement key.
     private func mayBeDropped(_ record: Record, within seconds: Int64 = 0) -> Bool {
         !endedTokens.isDisjoint(with: record.deviceTokens) || record.ttl <= longestTime(since: record.made) + seconds
             || record.replacementKey.flatMap { lastReceived[$0] }.map { $0 > record.made } ?? false

@@ -4,13 +4,13 @@ import EventLoop
 import StandIns
 import TNP
 
-/// A desktop of today that rings its phone over HTTP, and what it does with an answer (Docs/bisq.md).
+/// A desktop program that rings its phone over HTTP, and how it takes an answer (Docs/bisq.md).
 enum DesktopProgram: CaseIterable {
-    /// `GET /relay`; gives up.
+    /// Sends `GET /relay`; gives up after any error.
     case bisq1
-    /// `GET /relay`; sleeps as the answer says, in the request, and sends once more.
+    /// Sends `GET /relay`; after 429 or 503 it sleeps as the answer says, and sends once more.
     case haveno
-    /// `POST /v1/…/device`, else as Haveno.
+    /// Sends `POST /v1/…/device`, and otherwise does as Haveno.
     case bisq2
 
     /// Which program a phone is paired with: Bisq 2 does not know Apple's development environment.
@@ -19,13 +19,13 @@ enum DesktopProgram: CaseIterable {
         self = program == .bisq2 && phone.magic == .iOSDev ? .haveno : program
     }
 
-    /// How many notifications may be under way; it loses those beyond.
+    /// How many requests may be in flight; the program loses further notifications.
     var maximumRequests: Int { self == .bisq2 ? 5 : 1 }
 
     /// How long it waits for an answer.
     var timeout: Duration { self == .bisq2 ? .seconds(30) : .seconds(60) }
 
-    /// The pause of Apache's HttpClient 5 if an answer names none.
+    /// The pause of Apache's HttpClient 5 if the answer has no Retry-After.
     private static let standardPause = Duration.seconds(1)
 
     /// How long it sleeps before it sends the same request once more; `nil` if it does not.
@@ -80,7 +80,7 @@ struct DesktopAnswer {
         program == .bisq2 ? (200..<300).contains(status) : status == 200 && body == "success"
     }
 
-    /// What is wrong with an answer to a desktop that keeps to the rules, whose phone has a device token.
+    /// What is wrong with the answer to a correct request for a phone that has a device token; `nil` if nothing is.
     /// - Parameter mayBeRefused: whether there is a cause to refuse the notification for good.
     func fault(for program: DesktopProgram, mayBeRefused: Bool) -> String? {
         if isSuccess(for: program) || (status == 400 && mayBeRefused) { return nil }
@@ -89,6 +89,6 @@ struct DesktopAnswer {
         return retryAfter > Self.maximumRetryAfter ? "HTTP \(status) with Retry-After \(retryAfter)" : nil
     }
 
-    /// Haveno and Bisq 2 sleep that long in a thread.
+    /// The longest Retry-After allowed: a thread of Haveno or Bisq 2 sleeps that long.
     private static let maximumRetryAfter = Duration.seconds(5)
 }

@@ -21,7 +21,7 @@ struct WorldOptions: ParsableArguments {
 
     var layout: NodeLayout { chain ? .chain : nodes > 1 ? .cluster(nodes) : .single }
 
-    /// What may befall the world of a seed.
+    /// The kinds of faults that may come under a seed.
     func faults(_ seed: UInt64) -> [WeatherEvent.Kind] {
         let beside = NodeLayout.hasKeyHolders(seed) ? WeatherEvent.Kind.besideNode : []
         return switch layout {
@@ -37,7 +37,7 @@ struct WorldOptions: ParsableArguments {
     }
 }
 
-/// Which nodes a simulated world has, and which of them give their envelopes to others.
+/// Which nodes a simulated world has, and which of them pass their envelopes on to others.
 enum NodeLayout: Equatable {
     /// One node with credentials.
     case single
@@ -51,27 +51,31 @@ enum NodeLayout: Equatable {
         switch self {
         case .single: [[]]
         case .cluster(let count): Array(repeating: [], count: count)
-        // The last is the first of four in a row, which is what a hop count allows; the one after it has a standby.
+        // From node 4, a notification passes four nodes, as many as the hop count allows (PROTOCOL §9). Node 3 has a
+        // standby.
         case .chain: [[], [0], [0], [1, 2], [3]]
         }
     }
 
-    /// Whether the credentials of a seed's nodes are in key holders; with the others, the nodes have them.
+    /// Whether key holders have the credentials under this seed; otherwise the nodes have them.
     static func hasKeyHolders(_ seed: UInt64) -> Bool { seed.isMultiple(of: 2) }
 
-    /// A node, and that of which its operator makes it a sender by mistake: the two are each other's upstream then.
+    /// A node, and the one that its operator names as its upstream node by mistake: each is the other's upstream node
+    /// then.
     static let loop = (node: 3, upstream: 4)
 
-    /// The node that is off at times: one of the two that are another's upstream nodes, the preferred one.
+    /// The node that is off at times: the preferred one of node 3's two upstream nodes.
     static let outage = 1
 
     /// The node that a phone's desktops use first.
     func node(ofPhone phone: Int) -> Int {
-        // Each fifth phone is rung by handle, and each fifth by a site: at different nodes.
+        // Every fifth phone is rung by handle, and every fifth by a site. The quotient spreads each kind over all
+        // nodes.
         self == .chain ? (phone + phone / 5) % upstreams.count : 0
     }
 
-    /// The node that the app of a phone asks for its handle first. In a cluster, desktops use another one for most phones.
+    /// The node that a phone's app asks for its handle first. In a cluster the apps begin with different nodes, and all
+    /// desktops with node 0.
     func node(ofApp phone: Int) -> Int {
         if case .cluster(let count) = self { phone / 5 % count } else { node(ofPhone: phone) }
     }

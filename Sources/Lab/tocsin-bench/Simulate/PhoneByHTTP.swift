@@ -8,7 +8,7 @@ import TocsinPhone
 
 /// A phone's app that asks for its handle over HTTP, with the library for phones (PROTOCOL §11).
 struct PhoneByHTTP: Sendable {
-    /// The node did not answer.
+    /// The node could not be reached, or its answer is incomplete.
     struct NoAnswer: Error {}
 
     /// The name that signatures give the node.
@@ -21,7 +21,7 @@ struct PhoneByHTTP: Sendable {
     private static let proofReasons = [Int(Reason.proofRequired.rawValue), Int(Reason.proofWrong.rawValue)]
 
     /// Sends one request, and once more with a proof of work if the node requires one.
-    /// - Throws: ``NoAnswer``, and `PhoneError` if the node refuses it or its answer is none.
+    /// - Throws: ``NoAnswer``, or `PhoneError` if the node refuses the request or its answer is malformed.
     func perform(
         _ action: HandleCall.Action, senderKeys: [[UInt8]], by owner: HandleOwner
     ) async throws -> PhoneHandle {

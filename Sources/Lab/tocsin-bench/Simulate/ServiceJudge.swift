@@ -4,7 +4,8 @@ import EventLoop
 import Time
 import World
 
-/// Watches what Apple and Google would hold against the node: too many unknown device tokens, and too many provider tokens.
+/// Watches what push services would hold against the node: too many unknown device tokens and, at Apple, too many
+/// provider tokens.
 final class ServiceJudge {
     private let simulation: Simulation
     private let violated: (String) -> Void
@@ -13,7 +14,7 @@ final class ServiceJudge {
     /// When the node was started, in the last ``window``.
     private var starts: [MonotonicTime] = []
     private var providerTokens: (seen: Int, changed: MonotonicTime)?
-    /// Until when a provider token may be in use that was made by a wrong clock.
+    /// Until when the node may use a provider token that it has issued by a wrong clock.
     private var clockWasWrongUntil: MonotonicTime?
     /// Until when the node may use a provider token of which it cannot know the age.
     private var ageIsUnknownUntil: MonotonicTime?
@@ -21,21 +22,22 @@ final class ServiceJudge {
     private static let window = Duration.seconds(600)
     /// `limits.unproven_burst` and `limits.unproven_per_minute`, by default.
     static let (burst, perMinute) = (300, 120)
-    /// The minutes that an envelope to an unknown device token may wait for a service: those of a fault, and of the
-    /// breaker's pause after it.
+    /// The minutes that an envelope to an unknown device token may wait for a service: up to 15 of a fault, and up to
+    /// 15 until the next attempt.
     private static let maximumWait = 30
     /// Apple's shortest time between two provider tokens ("Establishing a token-based connection to APNs").
     private static let shortestRenewal = Duration.seconds(20 * 60)
-    /// Longer than Apple accepts a provider token.
+    /// The age at which Apple refuses a provider token (the same page).
     private static let tokenLifetime = Duration.seconds(3600)
     /// How often ``checkProviderTokens(seen:clockSkew:)`` is called.
     static let interval = Duration.seconds(60)
 
-    /// The cluster, if there are several nodes.
+    /// The cluster; `nil` for a single node or a chain.
     var cluster: SimulatedCluster?
-    /// When the first node was started, if strangers flood nodes that nothing else befalls: the bound is exact then.
+    /// When the first node was started, with `--flood`; otherwise `nil`, and a cluster's refusals are not counted. The
+    /// push services have no faults then, so the bound is exact.
     var floodedSince: MonotonicTime?
-    /// The device tokens that were refused.
+    /// The device tokens that were refused, at a cluster with `--flood`.
     private var refusedSoFar: Set<String> = []
 
     init(_ simulation: Simulation, violated: @escaping (String) -> Void) {
@@ -44,7 +46,7 @@ final class ServiceJudge {
     }
 
     /// The node has started, with full allowances.
-    /// - Parameter clockSkew: by how much its wall clock is wrong.
+    /// - Parameter clockSkew: by how many milliseconds its wall clock is ahead.
     func nodeStarted(clockSkew: Int64) {
         starts.append(simulation.now)
         // A node that starts while the clock is wrong, or has been, cannot know how old the stored token is.
@@ -61,7 +63,8 @@ final class ServiceJudge {
         let now = simulation.now
         if let cluster {
             guard let floodedSince else { return }
-            // One that is refused once more counts once: a node asks again about an envelope whose answer was lost.
+            // A device token that is refused twice counts once: a node asks again about an envelope whose answer was
+            // lost.
             refusedSoFar.insert(deviceToken)
             let most = cluster.maximumUnproven(since: floodedSince)
             if refusedSoFar.count > most {
@@ -73,22 +76,23 @@ final class ServiceJudge {
         if let first = refusals.first, now - first > Self.window { refusals.removeAll { now - $0 > Self.window } }
         if let first = starts.first, now - first > Self.window { starts.removeAll { now - $0 > Self.window } }
         let minutes = Int(Self.window.components.seconds) / 60
-        // What was admitted in the window, and what has waited since before it; Apple is asked in both environments.
+        // What the node admitted in the window, and what has waited since before it. Twice, because Apple may be asked
+        // in both environments.
         let most = 2 * (Self.burst * (starts.count + 1) + Self.perMinute * (minutes + Self.maximumWait))
         if refusals.count > most {
             violated("\(refusals.count) device tokens refused in \(minutes) minutes; the limit is \(most)")
         }
     }
 
-    /// The senders have stopped. From now on Apple may see a provider token long after it was issued, with the probe of an
-    /// hour, and the next one soon after it.
+    /// The senders have stopped. From then on Apple may see a provider token only with the hourly probe, long after its
+    /// issue, and the next token soon afterwards.
     func sendersStopped() { haveSendersStopped = true }
 
     private var haveSendersStopped = false
 
     /// - Parameters:
     ///   - seen: how many provider tokens Apple has seen.
-    ///   - clockSkew: by how much the node's wall clock is wrong.
+    ///   - clockSkew: by how many milliseconds the node's wall clock is ahead.
     func checkProviderTokens(seen: Int, clockSkew: Int64) {
         let now = simulation.now
         if cluster == nil, clockSkew != 0 { clockWasWrongUntil = now + Self.tokenLifetime }

@@ -4,7 +4,7 @@ import EventLoop
 import TNP
 import World
 
-/// Senders that want the node's harm. Each connection has its own circuit.
+/// Hostile senders. Up to 12 of their connections share a circuit.
 final class SimulatedAttackers: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
@@ -14,7 +14,7 @@ final class SimulatedAttackers: @unchecked Sendable {
     private var isFlood = false
     /// The number of connections that attackers have tried to open.
     private(set) var connections = 0
-    /// The number of frames with unknown device tokens that they have sent.
+    /// The number of intact frames with unknown device tokens that they have sent.
     private(set) var unknownTokens = 0
 
     init(_ world: SimulatedWorld) {
@@ -29,7 +29,7 @@ final class SimulatedAttackers: @unchecked Sendable {
         for _ in 0..<count { attack(event) }
     }
 
-    /// Attacks with unknown device tokens all the time.
+    /// Sends unknown device tokens on six connections at a time, for `length`.
     func flood(for length: Duration) {
         isFlood = true
         let event = WeatherEvent(
@@ -40,7 +40,7 @@ final class SimulatedAttackers: @unchecked Sendable {
 
     func end(_ event: WeatherEvent) { running.remove(event.number) }
 
-    /// One connection after another, until the attack ends.
+    /// Attacks on one connection after another, until the event ends.
     private func attack(_ event: WeatherEvent) {
         guard running.contains(event.number) else { return }
         connections += 1
@@ -99,7 +99,8 @@ final class SimulatedAttackers: @unchecked Sendable {
     }
 
     private func unknown(_ request: UInt32) -> Submission {
-        // Each device token is asked about once: Apple would be in both environments, and stored envelopes are retried.
+        // In a flood, Google is asked about each device token once: the node would ask Apple in both environments, and
+        // would try a stored envelope again.
         let magics = isFlood ? [Magic.android] : [.iOS, .iOSDev, .android, .web]
         let phone = SimulatedPhone(
             number: 0, magic: magics[Int(random.next() % UInt64(magics.count))], using: &random)

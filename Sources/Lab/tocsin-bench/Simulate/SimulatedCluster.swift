@@ -15,10 +15,10 @@ final class SimulatedCluster: @unchecked Sendable {
     private let directory: String
     private var network: SimulatedNetwork { engines.simulation.network }
     private var now: MonotonicTime { engines.simulation.now }
-    /// The times at which the nodes decided alone, as their logs say, or from their start until they reach the engine.
+    /// The times at which the nodes decided alone: as their logs say, and from their start until they reach the engine.
     private var alone: AloneTimes
-    /// The times at which a node had ended or stood still, and the others waited for its session to end, or at which the
-    /// engine forgot what it had confirmed.
+    /// The times at which an envelope's fate may be unknown: while a node is cut off from the engine, has ended or
+    /// stands still, until its session ends; and while the engine forgets what it had confirmed.
     private var unsure: AloneTimes
     /// How often the engine has forgotten what it allowed.
     private var losses = 0
@@ -28,8 +28,8 @@ final class SimulatedCluster: @unchecked Sendable {
     private static let name = "tocsin"
     /// Longer than a session without a heartbeat (Docs/cluster.md).
     private static let sessionTime = Duration.seconds(35)
-    /// The longest time that passes before a TCP connection notices the end of a cut, the engine's answers count as slow, or
-    /// a node has found the engine again.
+    /// The longest time before TCP notices the end of a cut, the engine's answers count as slow, or a node has found
+    /// the engine again.
     private static let returnTime = Duration.seconds(75)
     /// The nanoseconds before a failover of which the replica may not know.
     private static let forgottenTime: UInt64 = 10_000_000_000
@@ -60,7 +60,7 @@ final class SimulatedCluster: @unchecked Sendable {
 
     // MARK: Setup
 
-    /// The table of a node's configuration.
+    /// The table `[cluster]` of a node's configuration.
     func table(for node: SimulatedNode) -> String {
         """
 
@@ -72,7 +72,7 @@ final class SimulatedCluster: @unchecked Sendable {
         """
     }
 
-    /// Gives the keys of the first node to those that start after it (Docs/cluster.md).
+    /// Copies the keys of the first node to those that start after it (Docs/cluster.md); does nothing for another node.
     func copyKeys(of first: SimulatedNode) throws {
         guard first.index == 0 else { return }
         for node in nodes.dropFirst() {
@@ -116,7 +116,7 @@ final class SimulatedCluster: @unchecked Sendable {
         for server in engines.servers { server.delay = delay }
     }
 
-    /// The directions that a cut is about.
+    /// The pairs of machines of which a cut keeps the first's bytes from the second.
     private func cut(_ event: WeatherEvent, _ node: SimulatedNode) -> [(String, String)] {
         let servers = [0, 1].map { SimulatedEngines.machine(ofServer: $0) }
         let all = servers + [SimulatedEngines.machine(ofSentinel: 2)]
@@ -128,7 +128,8 @@ final class SimulatedCluster: @unchecked Sendable {
         case .cutFromServices:
             return [(node.machine, SimulatedWorld.servicesMachine), (SimulatedWorld.servicesMachine, node.machine)]
         case .cutReplica:
-            // The first server with one Sentinel on one side, all else on the other; with a node every other time.
+            // The first server and its Sentinel are on one side, with a node every other time; all others are on the
+            // other side.
             let alone = [servers[0]] + (event.choice.isMultiple(of: 2) ? [node.machine] : [])
             let others = [servers[1], all[2]] + nodes.map(\.machine).filter { !alone.contains($0) }
             return alone.flatMap { one in others.flatMap { [(one, $0), ($0, one)] } }
@@ -141,20 +142,21 @@ final class SimulatedCluster: @unchecked Sendable {
     /// A node starts: it decides alone until it reaches the engine.
     func started(_ node: SimulatedNode) { alone.began(node.index, at: now) }
 
-    /// A node has ended. What it was delivering is free once its session has ended.
+    /// A node has ended. The others may deliver what it was delivering once its session has ended.
     func ended(_ node: SimulatedNode) { unsure.add(now...(now + Self.sessionTime), of: node.index) }
 
     func logged(_ line: String, by node: SimulatedNode) {
         alone.read(line[...], of: node.index, since: now, at: now)
     }
 
-    /// Whether an envelope may have been delivered twice: a node decided alone at this time, or nobody could know its fate.
+    /// Whether an envelope may have been delivered twice: a node decided alone at this time, or the envelope's fate may
+    /// have been unknown.
     func mayRepeat(in time: ClosedRange<MonotonicTime>) -> Bool { alone.overlap(time) || unsure.overlap(time) }
 
     /// Whether a node decided alone at this time.
     func decidedAlone(in time: ClosedRange<MonotonicTime>) -> Bool { alone.overlap(time) }
 
-    /// The most device tokens without proof that all nodes together may forward from the start on.
+    /// The most unproven device tokens that all nodes together may forward since `start`.
     /// - Parameter start: when the first node began.
     func maximumUnproven(since start: MonotonicTime) -> Int {
         var limit = SharedLimit(burst: ServiceJudge.burst, perMinute: ServiceJudge.perMinute, nodes: nodes.count)

@@ -8,9 +8,9 @@ import TocsinClient
 import TocsinPhone
 import World
 
-/// The apps of the phones that are rung by handle: each registers its handle, puts its new device token behind it when
-/// that has changed, and registers again if the node does not know it. Checks that a handle never goes back to an older
-/// device token, and that the node loses none that has rung.
+/// The apps of the phones that are rung by handle: each registers a handle, rotates it when the device token has
+/// changed, and registers again if the node does not know it. Checks that a handle never goes back to an older device
+/// token, and that the node loses no handle that has rung.
 final class SimulatedHandles: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
@@ -22,10 +22,10 @@ final class SimulatedHandles: @unchecked Sendable {
         var handle: Handle?
         /// The device token that the node has confirmed last.
         var token: [UInt8] = []
-        /// The device tokens that the phone had before.
+        /// The device tokens that ROTATE has replaced.
         var olderTokens: Set<[UInt8]> = []
         var isAsking = false
-        /// When a notification by this handle was delivered first.
+        /// When a desktop learnt of the first DELIVERED by this handle.
         var rang: MonotonicTime?
         /// Whether the node has had the time to store that it rang.
         var isSafe = false
@@ -41,7 +41,8 @@ final class SimulatedHandles: @unchecked Sendable {
     /// Requests over HTTP that a node has accepted.
     private(set) var acceptedOverHTTP = 0
 
-    /// The time after which the node has stored that a handle rang, if its disk works.
+    /// How often ``watch()`` looks, and half the time after which a node with a working disk has stored that a handle
+    /// rang.
     private static let storeTime = Duration.seconds(60)
 
     /// Which phones are rung by handle.
@@ -74,12 +75,13 @@ final class SimulatedHandles: @unchecked Sendable {
         watch()
     }
 
-    /// How a desktop rings the phone now; `nil` as long as the phone has no handle.
+    /// The handle and the key with which a desktop rings the phone; `nil` while it has no handle.
     func access(to phone: Int) -> (handle: Handle, key: Ed25519.PrivateKey)? {
         owners[phone].flatMap { owner in owner.handle.map { ($0, owner.senderKey) } }
     }
 
-    /// The device tokens that the node may use for a phone that is rung now.
+    /// The device tokens that the node may use for a phone that is rung at this moment: the phone's own, and the last
+    /// one that the node has confirmed.
     func tokens(of phone: Int) -> Set<[UInt8]> {
         Set([world.phones[phone].deviceToken, owners[phone]?.token ?? []]).subtracting([[]])
     }
@@ -113,7 +115,7 @@ final class SimulatedHandles: @unchecked Sendable {
         for (phone, owner) in owners where !owner.isSafe { owners[phone]?.rang = nil }
     }
 
-    /// Notices once a minute which handles the node has stored as rung.
+    /// Notes once a minute which handles the node must have stored as rung.
     private func watch() {
         world.simulation.schedule(after: Self.storeTime, in: world.simulation.background) { [self] in
             for (phone, owner) in owners {

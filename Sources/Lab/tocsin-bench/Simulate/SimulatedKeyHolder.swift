@@ -7,13 +7,13 @@ import Providers
 import Time
 import World
 
-/// The supervisor of a simulated node: the real one decides, and this starts its key holders and keeps what they have
-/// issued.
+/// The supervisor of a simulated node: the real `SupervisorState` decides, and this class starts the key holders and
+/// keeps what they have issued.
 final class SimulatedHolders: HolderSource, @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
     private let simulation: Simulation
-    /// The node's process, and the name and place of its key holders.
+    /// The node's process, the name of its machine, and its configuration file.
     private let node: SimulatedProcess
     private let name: String
     private let configuration: String
@@ -21,11 +21,11 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
     private var state = SupervisorState()
     private var starts: pid_t = 0
     private var all: [Weak] = []
-    /// Those that the node uses, or may use.
+    /// The key holders that have not ended.
     var holders: [SimulatedHolder] { all.compactMap(\.holder).filter { !$0.hasEnded } }
 
     private struct Weak { weak var holder: SimulatedHolder? }
-    /// The memory that outlives a key holder.
+    /// The memory that outlives a key holder: `IssuedTokens` as JSON.
     fileprivate var issued: [UInt8] = IssuedTokens().json
     /// Whether the supervisor has ended.
     var hasEnded = false
@@ -53,7 +53,7 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
         let holder = startHolder()
         simulation.schedule(after: random.duration(in: Self.startTime), in: node) {
             _ = Task(executorPreference: loop) {
-                // The connection of one that was not started is closed.
+                // If the supervisor refuses, the node sees a closed connection.
                 result(holder.flatMap { $0.hasEnded ? nil : .success($0) } ?? .failure(.hasEnded))
             }
         }
@@ -99,7 +99,7 @@ final class SimulatedHolders: HolderSource, @unchecked Sendable {
         return holders.isEmpty ? nil : holders[choice % holders.count]
     }
 
-    /// The node has ended, and with it all of this.
+    /// Ends all key holders, because the node has ended.
     func end() {
         for holder in holders { holder.kill() }
     }
@@ -114,7 +114,6 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     /// When a key holder ends.
     enum End { case now, beforeAnswer, afterAnswer }
 
-    /// The process id.
     let id: pid_t
     let process: SimulatedProcess
     let report: HolderReport
@@ -123,9 +122,9 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
     private let memory: SimulatedHolders
     private var keys: HeldKeys
     private var end: End?
-    /// How long it is stopped when it gets the next request.
+    /// How long the next request stops the process; `nil` for not at all.
     private var stop: Duration?
-    /// What waits for an answer.
+    /// The requests without an answer.
     private var waiting: [(number: Int, answered: (Result<[UInt8], HolderProblem>) -> Void)] = []
     private var lastNumber = 0
 
@@ -142,10 +141,10 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
         self.keys = keys
     }
 
-    /// The connection to the node is closed, by either side.
+    /// The node has dropped the connection, at which a key holder ends.
     deinit { memory.ended(id) }
 
-    /// What one process has written and another one reads.
+    /// Decodes what another process has written.
     private static func decoded<Message: Decodable>(_ json: [UInt8]) -> Message {
         guard let message = Message(ifJSON: json) else { preconditionFailure("a process reads what another wrote") }
         return message
@@ -193,7 +192,7 @@ final class SimulatedHolder: RunningHolder, @unchecked Sendable {
             guard let place = waiting.firstIndex(where: { $0.number == number }) else { return }
             waiting.remove(at: place).answered(.success(bytes))
         }
-        // The connection ends with an answer that does not come: see HolderConnection.
+        // A request without an answer in time ends the connection, as in `HolderConnection`.
         simulation.schedule(after: Self.answerTimeout, in: node) { [self] in
             guard let place = waiting.firstIndex(where: { $0.number == number }) else { return }
             waiting.remove(at: place).answered(.failure(.doesNotAnswer))

@@ -35,16 +35,18 @@ final class SimulatedNode: @unchecked Sendable {
     var configurationText: () -> String = { "" }
     /// Whether a key holder has the keys.
     var hasKeyHolder = false
-    /// Takes the node's log.
+    /// Makes the handler that takes the node's log.
     var log: () -> any LogHandler = { SwiftLogNoOpLogHandler() }
-    /// Called when the node is to start.
+    /// Called before each start of the node.
     var starting: () -> Void = {}
-    /// Called when the node has ended. It cannot know any longer what was not flushed before the time.
+    /// Called when the node has ended. Its disk keeps what it had to store before `flush`; the node may have lost the
+    /// rest.
     var ended: (_ flush: MonotonicTime, _ isGraceful: Bool) -> Void = { _, _ in }
     /// Called for a rule that is broken.
     var violated: (String) -> Void = { _ in }
 
-    /// How many failed starts in a row break a rule. A fault of the disk may still have an effect on the first.
+    /// How many failed starts in a row break a rule. A fault of the disk that has ended may still make the first one
+    /// fail.
     private static let maximumFailedStarts = 3
 
     init(_ index: Int, of simulation: Simulation, in directory: String) {
@@ -59,7 +61,7 @@ final class SimulatedNode: @unchecked Sendable {
 
     /// What tells its files apart from those of other nodes.
     private let suffix: String
-    /// The names of its files, in the directory of the world.
+    /// The names of its state directory and of its onion's, in the directory of the world.
     let state: String
     var onionDirectory: String { "onion\(suffix)" }
     private var configurationFile: String { "\(directory)/tocsin\(suffix).toml" }
@@ -68,12 +70,13 @@ final class SimulatedNode: @unchecked Sendable {
     var machine: String { "node\(suffix)" }
     /// The node's onion.
     let address: OnionAddress
-    /// Where the node listens, and by which names senders reach it: the network puts a PROXY line in front, as tor does.
+    /// Where the node listens, and by which names senders reach it: the network puts a PROXY line in front, as tor
+    /// does.
     var endpoint: Endpoint { .tcp(host: "127.0.0.1", port: 7077 + UInt16(index)) }
     var httpEndpoint: Endpoint { .tcp(host: "127.0.0.1", port: 8080 + UInt16(index)) }
     var onion: Endpoint { .tcp(host: address.description, port: 7077) }
     var httpOnion: Endpoint { .tcp(host: "node\(suffix).test", port: 80) }
-    /// The same for nodes of which this one is an upstream node, and for attackers, who share circuits.
+    /// The names by which nodes reach it as their upstream node, and attackers, who share circuits.
     var directOnion: Endpoint { .tcp(host: "node\(suffix).test", port: 7077) }
     var attackedOnion: Endpoint { .tcp(host: "attacked\(suffix).test", port: 7077) }
 
@@ -132,10 +135,10 @@ final class SimulatedNode: @unchecked Sendable {
     }
 
     private var minutesWithoutKeyHolder = 0
-    /// The longest pause before a start is a minute.
+    /// In minutes. The node starts another key holder after a minute at most.
     private static let maximumWithoutKeyHolder = 3
 
-    /// The process has ended, and with it its key holders.
+    /// Forgets the process, which has ended, and ends its key holders.
     private func endProcess() {
         running = nil
         holders?.end()
@@ -162,7 +165,7 @@ final class SimulatedNode: @unchecked Sendable {
         }
     }
 
-    /// What the node had to store at this time is on the disk.
+    /// The time before which all that the node had to store is on the disk.
     private var certainFlush: MonotonicTime { disk.certainFlush(of: "\(directory)/\(state)/spool.sqlite") }
 
     /// Lets the node write to the network or the disk `operations` more times, then ends it.
@@ -174,7 +177,7 @@ final class SimulatedNode: @unchecked Sendable {
         process.operationsLeft = operations
     }
 
-    /// Restarts the node gracefully.
+    /// Stops the node gracefully, and starts it again after `pause`.
     func restart(after pause: Duration) {
         guard let running else { return }
         simulation.run(as: running.process) {
@@ -199,8 +202,8 @@ final class SimulatedNode: @unchecked Sendable {
         }
     }
 
-    /// Replaces the small files of the state directory by copies: an ended process may still hold locks on the old ones, and
-    /// write to them.
+    /// Replaces the small files of the state directory by copies: an ended process may still hold locks on the old
+    /// ones, and write to them.
     private func replaceFiles() {
         let state = "\(directory)/\(state)"
         guard let names = try? FileManager.default.contentsOfDirectory(atPath: state) else { return }
@@ -226,7 +229,6 @@ final class SimulatedNode: @unchecked Sendable {
     /// Called when the clock has been moved.
     var clockMoved: () -> Void = {}
 
-    /// Moves the wall clock of the machine.
     func moveClock(by seconds: Int64) {
         clockSkew += seconds * 1000
         clockMoved()

@@ -8,7 +8,8 @@ import Time
 import TocsinClient
 import World
 
-/// The desktops of all phones. Each rings its phone at times of its own, and obeys the node.
+/// The desktops of all phones, and a site. Each rings its phones at random times, and does what the node's answers ask
+/// for.
 final class SimulatedSenders: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
@@ -16,18 +17,18 @@ final class SimulatedSenders: @unchecked Sendable {
     private let loop: EventLoop
     /// A client for each node, which prefers that node.
     private let clients: [TocsinClient]
-    /// The same of a site's back end, which rings the phones of its users.
+    /// The same for the back end of a site, which rings the phones of its users.
     private let sites: [TocsinClient]
     private let handles: SimulatedHandles
     private let pace: Duration
     private var random: SimulatedRandomNumbers
     private var lastNumber = 0
-    /// The requests over HTTP under way, by phone.
+    /// The number of HTTP requests in flight, by phone.
     private var requests: [Int: Int] = [:]
     private var keys: [Int: Ed25519.PrivateKey] = [:]
-    /// Whether new envelopes are made.
+    /// Whether the desktops still make envelopes of their own accord.
     var isActive = true
-    /// Submissions whose outcome the sender awaits.
+    /// The number of envelopes whose sender waits for an outcome.
     private(set) var waiting = 0
     /// The longest time from a submission to DELIVERED, with all retries.
     private(set) var maximumWait = Duration.zero
@@ -104,7 +105,7 @@ final class SimulatedSenders: @unchecked Sendable {
         handles.made(name, for: index)
         waiting += 1
         let (began, isBounded) = (world.simulation.now, isBounded(at: node))
-        // Long enough to notice that a sender waits for too long.
+        // While waits are bounded, the timeout exceeds the bound, so that a longer wait shows.
         let timeout =
             mustArrive
             ? .seconds(600)
@@ -145,14 +146,15 @@ final class SimulatedSenders: @unchecked Sendable {
         }
     }
 
-    /// Whether there will be attacks only until an honest sender that begins now has waited for too long.
+    /// Whether an honest sender that begins now must get its outcome within ``maximumAllowedWait``, because there are
+    /// attacks only until then.
     private func isBounded(at node: Int) -> Bool {
         if world.layout == .chain, node == NodeLayout.outage, WeatherEvent.mayBeOff(at: world.elapsed) { return false }
         return WeatherEvent.boundsWaits(at: world.elapsed)
             && WeatherEvent.boundsWaits(at: world.elapsed + Self.maximumAllowedWait)
     }
 
-    /// A sender has waited for an outcome while there were attacks only.
+    /// Checks how long a sender has waited for an outcome while there were attacks only.
     private func waited(_ time: Duration, for name: String) {
         longestBoundedWait = max(longestBoundedWait, time)
         if time > Self.maximumAllowedWait {
@@ -160,7 +162,8 @@ final class SimulatedSenders: @unchecked Sendable {
         }
     }
 
-    /// Sends an envelope as the phone's desktop does over HTTP. With a spool, success means that the node has stored it.
+    /// Sends an envelope as the phone's desktop does over HTTP. Success counts as QUEUED: the node has delivered the
+    /// envelope, or stored it.
     private func ringByHTTP(_ index: Int, mustArrive: Bool) {
         let phone = world.phones[index]
         let program = DesktopProgram(ofPhone: phone)
@@ -195,7 +198,7 @@ final class SimulatedSenders: @unchecked Sendable {
         }
     }
 
-    /// - Returns: `nil` if the connection ended before the answer.
+    /// - Returns: `nil` if the node cannot be reached or its answer is incomplete.
     private func send(
         _ envelope: Envelope, named name: String, of program: DesktopProgram, to node: Int
     ) async -> DesktopAnswer? {
@@ -221,7 +224,7 @@ final class SimulatedSenders: @unchecked Sendable {
 
     /// - Parameters:
     ///   - isPlain: whether to leave out what the HTTP API cannot express.
-    ///   - mustArrive: whether it neither expires nor is replaced.
+    ///   - mustArrive: whether the envelope has the longest ttl and no collapse id.
     /// - Returns: the envelope and its name.
     private func nextEnvelope(
         to phone: SimulatedPhone, by handle: Handle? = nil, isPlain: Bool = false, mustArrive: Bool = false

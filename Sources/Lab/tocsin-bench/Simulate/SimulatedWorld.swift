@@ -16,7 +16,8 @@ import TocsinNode
 import Tor
 import World
 
-/// A node or a cluster, Apple and Google, and senders, in one thread, under one seed.
+/// A node, a chain or a cluster, with Apple, Google, a push server, phones and senders, in one thread and under one
+/// seed.
 final class SimulatedWorld: @unchecked Sendable {
     // Unchecked: a simulation has one thread.
 
@@ -25,7 +26,7 @@ final class SimulatedWorld: @unchecked Sendable {
     let connections: ConnectionJudge
     let serviceJudge: ServiceJudge
     let services: SimulatedServices
-    /// Decides what the world leaves open: the phones, and which connections a fault resets.
+    /// Random numbers for device tokens, the services' seed, and which connections a fault resets.
     var random: SimulatedRandomNumbers
     private let directory: String
     private let servicesProcess: SimulatedProcess
@@ -35,7 +36,7 @@ final class SimulatedWorld: @unchecked Sendable {
     let layout: NodeLayout
     private let hasKeyHolders: Bool
     let nodes: [SimulatedNode]
-    /// What the nodes of a cluster share; `nil` for a node alone.
+    /// What the nodes of a cluster share; `nil` for a single node or a chain.
     let cluster: SimulatedCluster?
     var kills: Int { nodes.reduce(0) { $0 + $1.kills } }
     /// Tables added to the node's configuration.
@@ -45,7 +46,7 @@ final class SimulatedWorld: @unchecked Sendable {
 
     /// Where the nodes listen for senders.
     let endpointsForSenders: [Endpoint]
-    /// The onion of a node alone, which signatures of owners and sites name.
+    /// The onion of a single node, which signatures of owners and sites name.
     var signedOnion: SignedOnion { SignedOnion(publicKey: nodes[0].address.publicKey)! }
     private static let ports: (production: UInt16, development: UInt16, fcm: UInt16, webPush: UInt16) = (
         2197, 2198, 443, 8443
@@ -61,7 +62,8 @@ final class SimulatedWorld: @unchecked Sendable {
     /// The key of the only site.
     static let siteKey = Ed25519.PrivateKey(seed: [UInt8](repeating: 0x51, count: 32))!
 
-    /// Small efforts, because searches take real time.
+    /// The tables that each node's configuration has by default. The puzzle's efforts are small, because the search for
+    /// a proof takes real time.
     static let usualTables = """
         [handles]
         enabled = true
@@ -124,7 +126,7 @@ final class SimulatedWorld: @unchecked Sendable {
                 node.endpoint, { TorCircuit(number: Self.attackersCircuit(ofConnection: $0.number)).proxyLine }
             )
         }
-        // The push server's name, as in device tokens.
+        // The device tokens of Web Push name the push server `localhost`.
         simulation.network.forwards[.tcp(host: "localhost", port: Self.ports.webPush)] =
             (Self.endpoint(of: .webPush), { _ in [] })
         let tnp = Set(nodes.map(\.endpoint))
@@ -139,28 +141,28 @@ final class SimulatedWorld: @unchecked Sendable {
         }
     }
 
-    /// Sees all notifications that phones receive, with the names of their envelopes.
+    /// Called with each notification that a phone receives, and the name of its envelope.
     var received: ((ReceivedNotification, String) -> Void)?
-    /// Sees all events of the network.
+    /// Called with each event of the network.
     var trace: ((SimulatedConnection, SimulatedNetwork.Event) -> Void)?
 
-    /// The circuit of an attacker's connection. Connections that follow each other share one.
+    /// The circuit of an attacker's connection: of 12 connections in a row, attackers' share one.
     private static func attackersCircuit(ofConnection number: Int) -> UInt32 { 1 << 30 + UInt32(number / 12) }
 
     /// What connections through tor are like.
     static let torConditions = SimulatedNetwork.Conditions(latency: .milliseconds(80)...(.milliseconds(600)))
-    /// What connections to Apple and Google are like.
+    /// What connections to Apple, Google and the push server are like.
     static let serviceConditions = SimulatedNetwork.Conditions(latency: .milliseconds(5)...(.milliseconds(60)))
 
-    /// The onions that a sender uses which prefers a node; that node's first.
+    /// The onions for a sender that prefers this node: its own, then those of its alternatives.
     func onions(for node: Int) -> [Endpoint] { layout.alternatives(to: node).map { nodes[$0].onion } }
 
-    /// The nodes of which a node is a sender now.
+    /// The upstream nodes that a node's configuration names at this moment.
     private func upstreams(of node: Int) -> [Int] {
         judge.isLoop && node == NodeLayout.loop.node ? [NodeLayout.loop.upstream] : layout.upstreams[node]
     }
 
-    /// An operator makes two nodes each other's upstream, or corrects it.
+    /// Makes two nodes each other's upstream, as an operator may by mistake, or corrects that.
     func setLoop(_ exists: Bool) {
         judge.isLoop = exists
         nodes[NodeLayout.loop.node].reload()
@@ -197,7 +199,7 @@ final class SimulatedWorld: @unchecked Sendable {
         return try box.value!.get()
     }
 
-    /// Starts the services, the phones and the node.
+    /// Starts the services, registers the phones, starts the nodes and begins ``check()``.
     func start(phones count: Int) throws {
         for node in nodes {
             let onion = "\(directory)/\(node.onionDirectory)"
@@ -240,7 +242,7 @@ final class SimulatedWorld: @unchecked Sendable {
         simulation.run(for: .seconds(10))
     }
 
-    /// Connects a node to the judges.
+    /// Sets a node's configuration and log, and connects it to the judges.
     private func prepare(_ node: SimulatedNode, _ endpoints: SimulatedServices.Endpoints) {
         node.configurationText = { [self, unowned node] in
             SimulatedConfiguration(
@@ -256,7 +258,7 @@ final class SimulatedWorld: @unchecked Sendable {
                 if level >= self.level { logged(cluster == nil ? line : "\(node.machine): \(line)") }
             }
         }
-        // What a node without credentials sends again, the one with them recognises.
+        // The judges need the ends of nodes with credentials only: these recognise what other nodes send again.
         let hasCredentials = layout.upstreams[node.index].isEmpty
         node.starting = { [self, unowned node] in
             if hasCredentials { serviceJudge.nodeStarted(clockSkew: node.clockSkew) }
@@ -275,7 +277,8 @@ final class SimulatedWorld: @unchecked Sendable {
         node.hasKeyHolder = hasCredentials && hasKeyHolders
     }
 
-    /// The envelope that a notification carries: the iv is the envelope's number; with Web Push, the message's salt.
+    /// The name of the envelope that a notification carries: its number, which is the iv or, with Web Push, the
+    /// message's salt.
     private static func name(of notification: ReceivedNotification) -> String {
         if notification.platform == .webPush {
             let message = Base64.decode(Array(notification.encrypted.utf8)) ?? []
@@ -299,7 +302,7 @@ final class SimulatedWorld: @unchecked Sendable {
     /// Decides what the push service of a phone says about it.
     func setPhone(_ state: Device.State, of phone: SimulatedPhone) { set(state, of: phone.deviceToken, phone.magic) }
 
-    /// Gives a phone a new device token; the old one has ended.
+    /// Gives a phone a new device token; the push service reports the old one as unregistered.
     func renewToken(ofPhone index: Int) {
         let old = phones[index]
         judge.ended(old.deviceToken)
@@ -309,8 +312,9 @@ final class SimulatedWorld: @unchecked Sendable {
         tokenChanged?(index)
     }
 
-    /// Called when a phone has another device token, and when the node has ended without a graceful stop.
+    /// Called with the number of a phone that has got another device token.
     var tokenChanged: ((Int) -> Void)?
+    /// Called when a node has ended without a graceful stop.
     var nodeEnded: (() -> Void)?
 
     func apply(_ faults: Faults, to platform: Device.Platform) {
@@ -327,7 +331,8 @@ final class SimulatedWorld: @unchecked Sendable {
 
     // MARK: Checks
 
-    /// Checks, once a minute, what no single event shows.
+    /// Checks what no single event shows (key holders, connections, tables, provider tokens), and schedules itself
+    /// again in a minute.
     func check() {
         for node in nodes { node.checkKeyHolder() }
         for case let node? in nodes.map(\.running) {
@@ -346,7 +351,8 @@ final class SimulatedWorld: @unchecked Sendable {
             }
         }
         changeServices { [self] services in
-            // The node uses one token in both environments: one may see it long after the other.
+            // The node uses one token in both environments, so they count together: one environment may see the token
+            // long after the other.
             let seen = await services.providerTokensSeen(.apnsProduction, .apnsDevelopment)
             serviceJudge.checkProviderTokens(seen: seen, clockSkew: nodes[0].clockSkew)
         }
@@ -384,7 +390,7 @@ struct SimulatedPhone {
         deviceToken = Array((magic == .web ? "\(SimulatedWorld.pushServer)/push/\(text)" : text).utf8)
     }
 
-    /// The length of an envelope's number.
+    /// The length of an envelope's number in bytes.
     static let numberLength = 16
     /// An envelope for the phone.
     /// - Parameters:
@@ -428,7 +434,7 @@ private struct SimulatedLog: LogHandler {
     }
 }
 
-/// A world that cannot begin.
+/// Why a world cannot start.
 struct SimulationError: Error, CustomStringConvertible {
     let description: String
 

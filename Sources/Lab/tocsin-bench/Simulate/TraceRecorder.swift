@@ -7,8 +7,8 @@ import Glibc
 import Time
 import World
 
-/// Records what happens in a simulation: as a hash, and as lines in a file if there is one. Two runs are the same if their
-/// hashes are.
+/// Records what happens in a simulation: as a hash, and as lines in a file if there is one. Two runs are the same if
+/// their hashes are.
 final class TraceRecorder {
     private let simulation: Simulation
     private let file: UnsafeMutablePointer<FILE>?
@@ -25,14 +25,13 @@ final class TraceRecorder {
     /// The hash of all events.
     var hash: String { String(events.value, radix: 16) }
 
-    /// Records a line.
     func record(_ text: String) {
         events.add("\(simulation.now.nanoseconds) \(text)".utf8)
         guard let file else { return }
         fputs("\(simulation.steps) \(simulation.now.nanoseconds) \(text)\n", file)
     }
 
-    /// Records an event of the network.
+    /// Records an event of the network; bytes when they are read, not when they are sent.
     func record(_ connection: SimulatedConnection, _ event: SimulatedNetwork.Event) {
         switch event {
         case .opened: record("\(connection.number) \(connection.endpoint) opened")

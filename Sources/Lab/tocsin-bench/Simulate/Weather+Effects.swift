@@ -16,7 +16,7 @@ final class WeatherStation {
         self.attackers = attackers
     }
 
-    /// Schedules the faults.
+    /// Schedules the faults, and calls `trace` with a line when one begins and when it ends.
     func schedule(_ plan: [WeatherEvent], trace: @escaping (String) -> Void) {
         let simulation = world.simulation
         for event in plan {
@@ -89,7 +89,7 @@ final class WeatherStation {
             world.cluster?.end(event, node(of: event))
         case .loop: world.setLoop(has(.loop))
         case .keyHolderKill, .keyHolderStop: node(of: event).holders?.disarm()
-        // What the log asks the operator for.
+        // The operator restarts the node, as its log asks.
         case .supervisorKill:
             if node(of: event).holders?.hasEnded == true { node(of: event).restart(after: .seconds(1)) }
         case .clockStep: node(of: event).moveClock(by: -Self.step(event))
@@ -100,8 +100,8 @@ final class WeatherStation {
         refresh()
     }
 
-    /// The seconds by which a clock moves, until someone sets it right: up to an hour, up to 22 days ahead, and up to 10
-    /// minutes for a service's.
+    /// The seconds by which a clock moves until the fault ends: a node's by up to an hour either way, or up to 22 days
+    /// ahead, and a service's by up to 10 minutes either way.
     private static func step(_ event: WeatherEvent) -> Int64 { Int64(event.choice >> 8 & 0xFFFF) % 7200 - 3600 }
     private static func excursion(_ event: WeatherEvent) -> Int64 { Int64(event.choice >> 24 & 0xFFFF) * 30 }
     private static func serviceStep(_ event: WeatherEvent) -> Int64 { Int64(event.choice >> 8 & 0xFFFF) % 1200 - 600 }
@@ -110,7 +110,7 @@ final class WeatherStation {
         active.contains { $0.kind == kind && (platform == nil || $0.platform == platform) }
     }
 
-    /// Makes the world as the active faults say.
+    /// Sets services, network, disks and configuration as the active faults require.
     private func refresh() {
         for platform in Device.Platform.allCases {
             world.apply(faults(of: platform), to: platform)

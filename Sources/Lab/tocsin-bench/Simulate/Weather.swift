@@ -25,40 +25,40 @@ struct WeatherEvent: CustomStringConvertible {
         case engineKill, engineSlow, engineLoss, cutFromEngine, cutOneWay, cutFromServices, cutReplica, stoppedNode
         // A chain: two nodes are each other's upstream; and the preferred one of two upstream nodes is off.
         case loop, outage
-        // The processes beside a node.
+        // A node's key holders and its supervisor.
         case keyHolderKill, keyHolderStop, supervisorKill
 
-        /// The kinds that befall nodes in a chain, and a node alone.
+        /// The kinds for the nodes of a chain, and for a single node, without ``besideNode``.
         static let ofChain = allCases.filter { !ofEngine.contains($0) && !besideNode.contains($0) && $0 != .outage }
         static let ofNode = ofChain.filter { $0 != .loop }
-        /// The kinds that befall nodes with key holders besides.
+        /// The further kinds for nodes with key holders.
         static let besideNode: [Kind] = [.keyHolderKill, .keyHolderStop, .supervisorKill]
         private static let ofEngine: [Kind] = [
             .engineKill, .engineSlow, .engineLoss, .cutFromEngine, .cutOneWay, .cutFromServices, .cutReplica,
             .stoppedNode,
         ]
-        /// The kinds that befall a cluster: what its nodes share, and half of what befalls each of them. Its clocks are
-        /// apart all the time.
+        /// The kinds for a cluster: those of what its nodes share, and half of a single node's. No kind moves a clock,
+        /// because a cluster's clocks are apart all the time.
         static let ofCluster =
             ofEngine + [
                 .errors, .throttling, .goAways, .closedConnections, .silentService, .serviceDown, .newDeviceTokens,
                 .resetConnections, .lostSenders, .resetSenders, .kill, .powerFailure, .restart, .reload, .fullDisk,
                 .slowDisk, .unknownTokens, .manyConnections,
             ]
-        /// What makes nodes of a cluster decide alone, or forget.
+        /// The kinds that make nodes of a cluster decide alone, or the engine forget.
         static let ofFloodedCluster = ofEngine + [.kill, .powerFailure, .restart]
 
-        /// The kinds that other senders cause, against which the node protects honest ones.
+        /// The kinds that hostile senders cause, against which the node protects honest ones.
         static let attacks: [Kind] = [.unknownTokens, .brokenFrames, .silentConnections, .manyConnections]
     }
 
-    /// The place in the plan, for `--skip`.
+    /// The place in the plan, from 1, for `--skip`.
     private(set) var number: Int
     /// When the fault begins, after the start.
     let start: Duration
     let kind: Kind
     let length: Duration
-    /// Decides what the kind leaves open.
+    /// Random bits that choose the details, such as the node and how severe the fault is.
     let choice: UInt64
 
     var description: String {
@@ -75,17 +75,18 @@ struct WeatherEvent: CustomStringConvertible {
         return "\(seconds / 86_400)d \(time.joined(separator: ":"))"
     }
 
-    /// Six hours, which are alike.
+    /// Six hours, in seconds. Each period ends with attacks only.
     private static let period: Int64 = 21_600
 
-    /// In the last 90 minutes of 6 hours only attacks begin. Other faults end within 15 of them; 30 more let the node recover.
+    /// Whether only attacks begin at this time: in the last 90 minutes of each period. Other faults end within the
+    /// first 15 of them, and the node recovers in the next 30.
     private static func hasOnlyAttacks(at time: Duration) -> Bool { time.components.seconds % period >= 16_200 }
 
-    /// Whether an honest sender must not wait for longer than a bound at this time.
+    /// Whether an honest sender's wait is bounded at this time: in each period's last 45 minutes.
     static func boundsWaits(at time: Duration) -> Bool { time.components.seconds % period >= 18_900 }
 
-    /// In a chain, the preferred upstream node of the third is off for a while in which there are attacks only otherwise: the
-    /// standby takes over, and the senders of other nodes notice nothing.
+    /// When in each period ``NodeLayout/outage`` is off, among attacks only: its standby takes over, and the senders of
+    /// other nodes wait no longer than usual.
     private static let outageTime = (start: Duration.seconds(19_200), length: Duration.seconds(1200))
 
     /// Whether the senders of the node that is off may wait for longer than a bound.
@@ -93,23 +94,23 @@ struct WeatherEvent: CustomStringConvertible {
         time.components.seconds % period >= (outageTime.start - SimulatedSenders.maximumAllowedWait).components.seconds
     }
 
-    /// The outages of some days.
+    /// One outage in each period, until `length` is over.
     static func outages(over length: Duration, using random: inout SimulatedRandomNumbers) -> [WeatherEvent] {
         sequence(first: outageTime.start) { $0 + .seconds(period) }.prefix { $0 < length }.map { start in
             WeatherEvent(number: 0, start: start, kind: .outage, length: outageTime.length, choice: random.next())
         }
     }
 
-    /// Two plans in one. Its beginning does not depend on how many days follow.
+    /// Merges two plans, and numbers their events anew. A longer plan begins like a shorter one.
     static func merged(_ one: [WeatherEvent], _ other: [WeatherEvent]) -> [WeatherEvent] {
         var events = (one + other).sorted { $0.start < $1.start }
         for index in events.indices { events[index].number = index + 1 }
         return events
     }
 
-    /// The faults of some days, from the seed alone.
+    /// The faults until `length` is over, as the random numbers choose them.
     /// - Parameters:
-    ///   - kinds: what may happen.
+    ///   - kinds: the kinds of faults outside the times with attacks only.
     ///   - calm: the average time between two faults.
     static func plan(
         over length: Duration, of kinds: [Kind], calm: Duration, using random: inout SimulatedRandomNumbers

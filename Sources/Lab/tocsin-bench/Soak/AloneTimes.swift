@@ -2,10 +2,10 @@
 
 import Time
 
-/// The times at which nodes of a cluster decided alone, or may have.
+/// The times at which nodes of a cluster decided alone, without the engine, or may have done so.
 struct AloneTimes {
     private var times: [[ClosedRange<MonotonicTime>]]
-    /// Since when each node says that it decides alone.
+    /// Since when each node has decided alone; `nil` for a node that asks the engine.
     private var starts: [MonotonicTime?]
 
     init(nodes: Int) {
@@ -21,8 +21,8 @@ struct AloneTimes {
 
     /// Learns from a line of a node's log.
     /// - Parameters:
-    ///   - last: when the log was read before, and still had no such line.
-    ///   - now: when it was read.
+    ///   - last: the time of the previous reading, when the log did not have this line yet.
+    ///   - now: the time of this reading.
     mutating func read(_ line: Substring, of node: Int, since last: MonotonicTime, at now: MonotonicTime) {
         if line.contains("the engine of the cluster is slow")
             || line.contains("the engine of the cluster cannot be used")
@@ -49,7 +49,8 @@ struct AloneTimes {
             || starts.contains { $0.map { $0 <= time.upperBound } ?? false }
     }
 
-    /// How long a node may have decided alone, for each time that one did so. Times that overlap count as one.
+    /// How long a node may have decided alone, for each such time of each node. A node's times that overlap count as
+    /// one.
     var durations: [Duration] {
         times.flatMap { times -> [Duration] in
             var merged: [ClosedRange<MonotonicTime>] = []

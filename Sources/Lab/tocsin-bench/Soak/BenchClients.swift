@@ -132,7 +132,7 @@ private struct ClientResult {
     }
 }
 
-/// Runs a client's hook and submits envelopes through it, while killing the node again and again.
+/// Runs a client's hook and submits envelopes through it, and meanwhile kills the first node repeatedly.
 private actor ClientRun {
     private nonisolated let loop = EventLoop(name: "hook")
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -207,7 +207,7 @@ private actor ClientRun {
         value.seconds = (lastReport - started).milliseconds / 1000
         try await pacer.value
         try await killer.value
-        // A second outcome would come soon after the first.
+        // Waits for second outcomes, which would come soon after the first ones.
         await loop.sleep(for: .seconds(1))
         close(input)
         await hook.terminate()
@@ -218,7 +218,7 @@ private actor ClientRun {
         return value
     }
 
-    /// Seconds of the run for each kill.
+    /// The length of a run with kills, in seconds per kill.
     private static let secondsPerKill = 2.5
 
     private func killNodes() async throws {
@@ -231,7 +231,8 @@ private actor ClientRun {
         }
     }
 
-    /// Without kills, submits the first envelopes at once. With kills, spreads all envelopes over the time of the kills.
+    /// With kills, spreads all envelopes over the time of the kills. Without kills, submits as many at once as may be
+    /// in flight; each outcome brings the next one.
     private func submitAtPace() async throws {
         let started = MonotonicTime.now
         while submitted.count < (kills > 0 ? value.envelopes : min(inFlight, value.envelopes)) {

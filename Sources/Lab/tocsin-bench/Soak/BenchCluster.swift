@@ -55,7 +55,8 @@ struct BenchCluster: AsyncParsableCommand {
     @Option(help: "With --namespaces: the program with which the nodes start.")
     var old: String?
 
-    /// The prefix of the namespaces, outside of which this process runs.
+    /// The prefix of the nodes' namespaces, if this process already runs in the namespace outside of them: see
+    /// ``runOutside(of:)``.
     @Option(help: .private)
     var inside: String?
 
@@ -79,7 +80,7 @@ struct BenchCluster: AsyncParsableCommand {
         await namespaces.remove()
     }
 
-    /// Replaces this process by one that runs outside of the nodes' namespaces.
+    /// Creates the namespaces, and replaces this process by one in the namespace for everything but the nodes.
     private func runOutside(of namespaces: NodeNamespaces) async throws {
         do {
             try await namespaces.create()
@@ -134,8 +135,8 @@ struct BenchCluster: AsyncParsableCommand {
             .shuffled()
     }
 
-    /// A library that sets the clock of a program forward by a minute. That of libfaketime calls the allocator, and
-    /// jemalloc the clock.
+    /// The source of a library that sets the clock of a program forward by a minute. libfaketime cannot do that: it
+    /// calls the allocator, jemalloc, which calls the clock.
     private static let clockAhead = """
         #include <sys/syscall.h>
         #include <sys/time.h>

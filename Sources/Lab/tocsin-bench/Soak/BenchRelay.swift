@@ -126,9 +126,9 @@ private actor RelayRun {
     /// The phones of the run: their first device token, and their handle, if the senders use it.
     private var phones: [(magic: Magic, token: [UInt8], handle: Handle?)]
 
-    /// Each phone has a tor circuit of its own.
+    /// Few, because the first node has a circuit to its upstream for each phone, up to 64.
     private static let phonesPerKind = 20
-    /// How long a sender tries.
+    /// How long a sender resubmits an envelope.
     private static let patience = Duration.seconds(120)
 
     init(_ bed: TestBed, byHandle: Bool) {
@@ -203,7 +203,8 @@ private actor RelayRun {
     /// The device token that a phone gets halfway: the first one with its digits in reverse.
     private static func second(_ token: [UInt8]) -> [UInt8] { token.reversed() }
 
-    /// Gives each phone another device token. The old one is good for the notifications that the nodes have taken.
+    /// Gives each phone another device token. The old one stays registered, for the notifications that the nodes have
+    /// already taken.
     private func rotate() async throws {
         for phone in phones {
             guard let handle = phone.handle else { continue }

@@ -33,7 +33,7 @@ struct BenchSoak: AsyncParsableCommand {
     var interval = 6.0
 
     func run() async throws {
-        // A short replay window, which is soon full: memory that still grows then is a leak.
+        // The short replay window is soon full: memory that still grows after that is a leak.
         try await TestBed.run("soak", more: SimulatedConfiguration.unlimitedRates + "\nreplay_window = 20") { bed in
             let soak = Soak(bed, connections: connections)
             let result = try await soak.run(envelopes: envelopes, inFlight: inFlight, interval: .seconds(interval))
@@ -52,7 +52,7 @@ private struct SoakResult {
     var wrongOutcomes = 0
     var notSeen = 0
     var sums = Tally.Sums()
-    /// The node's memory in kilobytes, by hundred thousands of envelopes.
+    /// The node's resident memory in kilobytes, by the envelopes delivered, in units of 100,000.
     var memory = Trend()
 
     var isGood: Bool {
@@ -158,7 +158,7 @@ private actor Soak {
         }
     }
 
-    /// Sets the permanent faults, and additional ones in turn.
+    /// Injects the permanent faults, and others in turn, until the task is cancelled. Ends without faults.
     private func injectFaults(_ interval: Duration) async throws {
         var usual = Faults.everyday
         var round = 0

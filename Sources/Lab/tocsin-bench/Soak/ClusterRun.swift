@@ -10,7 +10,7 @@ import TNP
 import Time
 import TocsinClient
 
-/// What happens to a cluster.
+/// A fault that the run injects into a cluster.
 enum ClusterFault: String {
     case killNode = "kill of a node"
     case killEngine = "kill of the engine"
@@ -21,7 +21,7 @@ enum ClusterFault: String {
 
 /// The result of a run.
 struct ClusterResult {
-    /// The seconds at which each fault began and its effects had ended.
+    /// The faults, with the seconds from the start of the run to each one's beginning and end.
     var faults: [(fault: ClusterFault, time: ClosedRange<Double>)] = []
     var delivered = 0
     var atTwoNodes = 0
@@ -30,18 +30,19 @@ struct ClusterResult {
     var notSeen = 0
     var seconds = 0.0
     var providerTokens = 0
-    /// How often a node decided alone, or may have.
+    /// How often a node decided alone, or may have done so.
     var timesAlone = 0
     var repeatedAlone = 0
     /// The deliveries to the phone that is flooded, and how many the limits allow.
     var flooded: (count: Int, maximum: Int)?
-    /// The device tokens that Apple and Google did not know, with the first deliveries to each phone, and how many the
-    /// limits allow.
+    /// The unproven device tokens that the nodes forwarded, and how many the limits allow: each phone's, at its first
+    /// delivery, and those that Apple and Google refused.
     var unproven: (count: Int, maximum: Int)?
-    /// How often Apple and Google said that they do not know a device token.
+    /// How often Apple and Google refused a device token.
     var refusals = 0
     var sums = Tally.Sums()
-    /// The seconds at which some envelopes were first and last delivered that were repeated without need.
+    /// The times of the first and the last delivery of some envelopes that were repeated without need, in seconds from
+    /// the start of the run.
     var unexplained: [ClosedRange<Double>] = []
 
     var isGood: Bool {
@@ -73,7 +74,7 @@ struct ClusterResult {
         return rows.map { Terminal.padded($0.0, 38) + $0.1 }.joined(separator: "\n")
     }
 
-    /// When an envelope was repeated without need, and when there were faults; empty if there is none.
+    /// When envelopes were repeated without need, and the faults at those times; empty if none was repeated.
     var unexplainedRepeats: String {
         func span(_ time: ClosedRange<Double>) -> String {
             "\(Terminal.number(time.lowerBound, digits: 1))–\(Terminal.number(time.upperBound, digits: 1)) s"
@@ -92,9 +93,9 @@ struct ClusterResult {
 actor ClusterRun {
     /// The limits of the nodes, if senders flood them.
     static let limits = ["device": (burst: 300, perMinute: 300), "unproven": (burst: 300, perMinute: 120)]
-    /// How long the nodes and the engine, or the push services, take to find each other again after a failure.
+    /// The longest time after a failure until the nodes reach the engine, or the push services, again.
     private static let returnTime = Duration.seconds(12)
-    /// How long a sender submits an envelope again.
+    /// How long a sender resubmits an envelope.
     private static let patience = Duration.seconds(180)
 
     private nonisolated let loop = EventLoop(name: "senders")
@@ -104,10 +105,10 @@ actor ClusterRun {
     private let engine: RedisServer
     private let nodes: Int
     private let namespaces: NodeNamespaces?
-    /// Each client prefers another node.
+    /// Three clients prefer each node.
     private var clients: [TocsinClient] = []
     private var source: EnvelopeGenerator
-    // Each generator has a length of its own, so that no two envelopes have the same text.
+    // Each generator has another length of the ciphertext, so that no two envelopes have the same text.
     private var invented = EnvelopeGenerator(ciphertextLength: 272)
     private let floodedPhone = Hex.encode(SecureRandom.bytes(32))
     private var floodSource: EnvelopeGenerator
@@ -121,7 +122,7 @@ actor ClusterRun {
     private var result = ClusterResult()
     private var names: [Int] = []
 
-    /// - Parameter namespaces: those of the nodes, and the SOCKS port of a tor for the senders; `nil` for nodes on
+    /// - Parameter namespaces: the nodes' namespaces, and the SOCKS port of a tor for the senders; `nil` for nodes on
     ///   loopback.
     init(
         _ bed: TestBed, _ engine: RedisServer, nodes: Int, namespaces: (NodeNamespaces, socks: Endpoint)?
@@ -163,9 +164,9 @@ actor ClusterRun {
         of faults: [ClusterFault], envelopes: Int, interval: Double, inFlight: Int
     ) async throws -> ClusterResult {
         let start = MonotonicTime.now
-        // A token that is refused once more counts once: a node asks again about an envelope whose answer was lost.
+        // A device token that is refused again counts once: a node repeats a request whose answer was lost.
         let refused = Mutex<[String: Int]>([:])
-        // These answers are about device tokens.
+        // With these statuses, Apple and Google refuse a device token.
         await bed.services.observeRefusals { status, deviceToken in
             if [400, 404, 410].contains(status) { refused.withLock { $0[deviceToken, default: 0] += 1 } }
         }
@@ -249,7 +250,7 @@ actor ClusterRun {
         case .cutFromPushServices:
             await bed.services.setNetworkFailing(true)
             try await cut(node, from: .pushServices)
-            // TCP sends again what was lost only some seconds after the end of the cut.
+            // TCP may retransmit what was lost only some seconds after the end of the cut.
             await loop.sleep(for: Self.returnTime)
             await bed.services.setNetworkFailing(false)
         }
@@ -262,7 +263,7 @@ actor ClusterRun {
         for node in nodes { alone.add(start...MonotonicTime.now, of: node) }
     }
 
-    /// Reads in the nodes' logs when they decide alone, until the run is over.
+    /// Follows the nodes' logs, which say when they decide alone, until the run is over.
     private func readLogs() async {
         var logs = (0..<nodes).map { LinesOfFile(bed.logFile(of: $0)) }
         var last = MonotonicTime.now
@@ -315,7 +316,7 @@ actor ClusterRun {
         }
     }
 
-    /// Submits to one phone, or to invented device tokens, as fast as the nodes answer.
+    /// Submits to one phone, or to invented device tokens, 20 ms after each outcome.
     private func flood(_ index: Int) async {
         if index == 0 {
             await bed.services.set(TestBed.device(.iOS), for: floodedPhone)

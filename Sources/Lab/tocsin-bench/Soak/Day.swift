@@ -9,13 +9,13 @@ import TNP
 import Time
 import TocsinClient
 
-/// Senders at a steady rate, and what happens on the way.
+/// Senders at a steady rate, and the events that disturb the node meanwhile.
 actor Day {
-    /// How long a sender submits an envelope again. tor's clients need a minute after the loss of an onion's circuits.
+    /// How long a sender resubmits an envelope. After the loss of an onion's circuits, tor's clients need a minute.
     private static let patience = Duration.seconds(300)
     private static let answerTime = Duration.seconds(60)
     private static let sampleInterval = Duration.seconds(10)
-    /// Latency counts again so long after something has happened.
+    /// How long after the end of an event the latency counts again.
     private static let quietTime = Duration.seconds(30)
     private static let clientCount = 10
 
@@ -27,7 +27,7 @@ actor Day {
     private let socks: Endpoint
     /// The descriptor of the file for samples; `nil` if there is none.
     private let samples: Int32?
-    /// For one envelope a second, which goes past tor.
+    /// The route of one envelope a second, which bypasses tor.
     private let relay: CircuitRelay
     private let relayEndpoint: Endpoint
     private var source: EnvelopeGenerator
@@ -38,7 +38,7 @@ actor Day {
     private var quietSince = MonotonicTime.now
     private var result = DayResult()
 
-    /// - Parameter file: for the samples.
+    /// - Parameter file: the file for the samples; `nil` for none.
     init(_ bed: TestBed, through socks: Endpoint, rate: Int, _ file: String?) throws {
         samples = file.map { open($0, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644) }
         if let file, let samples, samples < 0 {
@@ -48,7 +48,7 @@ actor Day {
         self.socks = socks
         self.rate = rate
         relayEndpoint = .unix(path: "\(bed.directory)/relay.sock")
-        // Far from the numbers that tor gives.
+        // These numbers are far from those by which the node's tor names circuits.
         relay = CircuitRelay(by: .direct(bed.endpoint), circuits: TorCircuits(after: 1 << 31), on: loop)
         source = EnvelopeGenerator(bed.tokens)
     }
@@ -94,7 +94,7 @@ actor Day {
             TocsinClient.Options(nodes: [node], proxy: proxy, patience: .zero, isolatesPhones: false), on: loop)
     }
 
-    /// Gives the node time to deliver what it has stored.
+    /// Waits until the node has delivered what it has stored, for ``patience`` at most.
     private func waitForStored() async {
         let deadline = MonotonicTime.now + Self.patience
         while MonotonicTime.now < deadline, !names.allSatisfy({ bed.tally.has($0) }) {
@@ -193,7 +193,7 @@ actor Day {
         }
     }
 
-    /// Adds the median of some figures to a trend and removes them.
+    /// Adds the median of some figures to a trend, and removes the figures.
     /// - Returns: the median as text; empty if there are no figures.
     private static func median(of figures: inout [Double], in trend: inout Trend, at hours: Double) -> String {
         defer { figures = [] }

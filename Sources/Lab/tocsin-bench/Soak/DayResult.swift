@@ -3,7 +3,7 @@
 import Console
 import Time
 
-/// What happens to the node and its surroundings in a day.
+/// What happens to the node and its surroundings in a run of `tocsin-bench day`.
 enum DayEvent: String, CaseIterable {
     case reload = "reloads of the node"
     case torKill = "kills of its tor"
@@ -14,7 +14,8 @@ enum DayEvent: String, CaseIterable {
     private static let pause = Duration.seconds(300)
     private static let counts = 8...40
 
-    /// Evenly spaced events for a run of this duration. The node restarts after an eighth of it and is killed after a quarter.
+    /// The events for a run of this duration, at even intervals. The node restarts after an eighth of the run, and is
+    /// killed after a quarter.
     static func plan(for duration: Duration) -> [DayEvent] {
         let count = min(max(Int(duration / pause), counts.lowerBound), counts.upperBound)
         return (1..<count).map { number in
@@ -27,7 +28,7 @@ enum DayEvent: String, CaseIterable {
     }
 }
 
-/// The figures of a day.
+/// The result of a run.
 struct DayResult {
     var duration = Duration.zero
     var submitted = 0
@@ -36,20 +37,21 @@ struct DayResult {
     var notSeen = 0
     var sums = Tally.Sums()
     var events: [DayEvent: Int] = [:]
-    /// Anonymous memory in kilobytes, open descriptors, and median latencies in milliseconds, by hours.
+    /// The node's anonymous memory in kilobytes. The unit of time of this and the other trends is an hour.
     var memory = Trend()
     var descriptors = Trend()
-    /// Without tor, whose circuits differ by 40 ms in a network of five relays.
+    /// The median latency in milliseconds of envelopes that bypass tor, whose circuits differ by 40 ms in a network of
+    /// five relays.
     var latency = Trend()
     var latencyThroughTor = Trend()
     var memoryOfTor = Trend()
 
-    /// How long a node's memory grows with its replay window (`limits.replay_window`), and a little longer.
+    /// A little longer than the default `limits.replay_window`, for which the node's memory grows.
     static let settlingTime = Duration.seconds(720)
-    /// Too short for slopes.
+    /// The shortest run that has enough samples for slopes.
     static let shortest = Duration.seconds(1200)
 
-    /// In hours. The node runs from a quarter of the time on.
+    /// When the trends begin to count, in hours: the node was killed, and started anew, after a quarter of the run.
     private var settled: Double {
         max(duration * 3 / 8, duration / 4 + Self.settlingTime).milliseconds / 3_600_000
     }
@@ -58,7 +60,7 @@ struct DayResult {
     private static let maximumDescriptors = 2.0
     private static let maximumLatency = 0.1
 
-    /// The rules that do not hold.
+    /// The requirements that the node did not meet, as text.
     var violations: [String] {
         var broken: [String] = []
         if notSeen > 0 { broken.append("\(notSeen) envelopes were lost") }

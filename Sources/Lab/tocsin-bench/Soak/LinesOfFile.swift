@@ -10,7 +10,7 @@ struct LinesOfFile {
 
     init(_ path: String) { self.path = path }
 
-    /// The lines that have been added since the last call, without one that is not complete.
+    /// The complete lines that have been added since the last call.
     mutating func next() -> [Substring] {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return [] }

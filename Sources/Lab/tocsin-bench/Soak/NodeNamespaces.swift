@@ -13,14 +13,14 @@ struct NodeNamespaces {
         case pushServices = "10.77.0.3"
     }
 
-    /// The address of everything else: tor's relays.
+    /// The address of the private Tor network.
     static let host = "10.77.0.1"
 
     /// The first part of the namespaces' names.
     let prefix: String
     let nodes: Int
 
-    /// The command that runs another one outside the nodes' namespaces.
+    /// The command that runs another one in the namespace for everything but the nodes.
     var outside: [String] { Self.enter(outsideName) }
 
     /// The command that runs another one in a node's namespace.
@@ -54,12 +54,13 @@ struct NodeNamespaces {
         try await run("-n", name, "route", "add", "default", "via", router)
     }
 
-    /// Removes the namespaces, also after a failed ``create()``. What still runs in one keeps it alive.
+    /// Removes the namespaces, also after a failed ``create()``. A process that still runs in a namespace keeps it
+    /// alive.
     func remove() async {
         for name in [hub, outsideName] + (0..<nodes).map(name(of:)) { try? await run("netns", "delete", name) }
     }
 
-    /// Drops each packet between a node and a service, without a reply.
+    /// Drops each packet between a node and a service until ``heal(_:_:)``.
     func cut(_ node: Int, from service: Service) async throws {
         for ends in ends(node, service) { try await run(["-n", hub, "rule", "add"] + ends + ["blackhole"]) }
     }

@@ -7,7 +7,7 @@ struct SharedLimit {
     let burst: Int
     let perMinute: Int
     let nodes: Int
-    /// What nodes may have admitted alone.
+    /// How many submissions nodes may have admitted alone.
     private var alone = 0.0
 
     init(burst: Int, perMinute: Int, nodes: Int) {
@@ -16,7 +16,7 @@ struct SharedLimit {
         self.nodes = nodes
     }
 
-    /// Notes that a node decided alone: it admits its share, and begins with a full burst.
+    /// Notes that a node decided alone for this time: it admits its share of the rate, and begins with a full burst.
     mutating func decidedAlone(for time: Duration) {
         alone += (Double(burst) + Double(perMinute) * time.minutes) / Double(nodes)
     }

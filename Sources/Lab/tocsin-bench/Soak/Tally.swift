@@ -31,7 +31,7 @@ final class Tally: Sendable {
         var deliveriesToWatched = 0
     }
 
-    /// How long an answer may be in transit when the node is killed or cut off.
+    /// How long an answer may be in transit when the node is killed.
     private static let answerDelay = Duration.seconds(1)
     private let state = Mutex(State())
 
@@ -73,8 +73,8 @@ final class Tally: Sendable {
         state.withLock { $0.seen[Self.name(notification.encrypted)]?.unanswered += 1 }
     }
 
-    /// Notes that an envelope may be delivered once more, because two nodes had it that did not know of each other.
-    /// - Returns: whether it has been delivered more often than is explained otherwise.
+    /// Excuses one repeat of an envelope, because two nodes that did not know of each other had it.
+    /// - Returns: whether the envelope had a repeat that nothing else explains.
     func excuse(_ envelope: Int) -> Bool {
         state.withLock { state in
             guard let seen = state.seen[envelope], seen.unexplained > 0 else { return false }
@@ -86,8 +86,8 @@ final class Tally: Sendable {
     /// Whether this envelope has been delivered more than once.
     func isRepeated(_ envelope: Int) -> Bool { state.withLock { ($0.seen[envelope]?.times ?? 0) > 1 } }
 
-    /// Notes that a node was killed or cut off between these two times. It may not have kept answers that were sent within
-    /// the second before, and cannot have received later ones.
+    /// Notes that a node was killed between these two times. It may have lost answers that were sent within the second
+    /// before, and cannot have received those sent meanwhile.
     func answersLost(after first: MonotonicTime, before last: MonotonicTime) {
         state.withLock { state in
             for (at, envelope) in state.answers where at + Self.answerDelay >= first && at <= last {
@@ -102,7 +102,7 @@ final class Tally: Sendable {
     /// The number of notifications that phones received.
     var deliveries: Int { state.withLock { $0.deliveries } }
 
-    /// Counts the deliveries to this device token from now on.
+    /// Begins to count the deliveries to this device token.
     func watch(_ deviceToken: String) { state.withLock { $0.watchedDeviceToken = deviceToken } }
 
     /// The number of notifications for the device token of ``watch(_:)``.

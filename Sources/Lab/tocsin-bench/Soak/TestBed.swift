@@ -10,7 +10,8 @@ import StandIns
 import TNP
 import Time
 
-/// Stand-ins for Apple and Google in this process, and nodes in processes of their own, which can be killed.
+/// Stand-ins for Apple, Google and a push server in this process, and nodes in processes of their own, which can be
+/// killed.
 actor TestBed {
     private nonisolated let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
@@ -23,17 +24,17 @@ actor TestBed {
         var tor = "managed = false"
         /// Whether each node listens on a Unix socket. A single one always does.
         var usesUnixSockets = false
-        /// The command that starts a node's program in its surroundings; the program and its arguments follow.
+        /// The command that runs a node's program; the program and its arguments follow it.
         var launcher: @Sendable (_ node: Int) -> [String] = { _ in [] }
         /// The number of device tokens of each kind.
         var devicesPerKind = 500
-        /// The program with which the nodes start; `nil` for the one beside this program.
+        /// The program with which the nodes start; `nil` for the one in this program's directory.
         var program: String?
     }
 
     /// The stand-ins.
     nonisolated let services: SimulatedServices
-    /// The deliveries to phones.
+    /// Counts the deliveries to phones.
     nonisolated let tally = Tally()
     /// The directory of all files.
     nonisolated let directory: String
@@ -44,10 +45,10 @@ actor TestBed {
     private let surroundings: Surroundings
     private var nodes: [MeasuredProcess?]
     private nonisolated let usesUnixSockets: Bool
-    /// The port of the first of several nodes, below Linux's ephemeral port range.
+    /// The TCP port of the first node, below Linux's ephemeral ports. Other nodes' ports follow.
     private nonisolated let firstPort = UInt16.random(in: 20_000..<30_000)
     private let endpoints: SimulatedServices.Endpoints
-    /// The origin of the stand-in for push servers, by a name that leads to this machine.
+    /// The origin of the stand-in for push servers.
     nonisolated let pushServer: String
     /// Device tokens of each kind, registered with the stand-ins.
     nonisolated let tokens: [Magic: [[UInt8]]]
@@ -79,13 +80,13 @@ actor TestBed {
         self.tokens = tokens
     }
 
-    /// Starts a test bed, runs `body` and stops the test bed. If `body` throws, prints the log of the node.
+    /// Starts a test bed, runs `body` and stops the test bed. On an error, prints all nodes' logs.
     /// - Parameters:
     ///   - nodes: the number of nodes.
     ///   - more: further tables of each node's configuration, in TOML; `{node}` stands for the name of the node.
     ///   - circuitIDs: whether connections begin with a PROXY line that names the circuit, as tor sends it.
-    ///   - servesHTTP: whether the node also has an HTTP endpoint.
-    ///   - descriptors: the node's limit of open files; `nil` for that of this process.
+    ///   - servesHTTP: whether the first node also has an HTTP endpoint.
+    ///   - descriptors: each node's limit of open files; `nil` for that of this process.
     ///   - surroundings: where the nodes run.
     static func run(
         _ name: String, nodes: Int = 1, more: String, circuitIDs: Bool = false, servesHTTP: Bool = false,
@@ -108,8 +109,8 @@ actor TestBed {
     /// The TNP endpoint of the first node.
     nonisolated var endpoint: Endpoint { endpoint(of: 0) }
 
-    /// The TNP endpoint of a node: usually, a single node listens on a Unix socket, several on TCP, for clients of any
-    /// kind.
+    /// The TNP endpoint of a node. Several nodes listen on TCP, for clients of any kind, unless their surroundings use
+    /// unix sockets; a single one listens on a unix socket.
     nonisolated func endpoint(of index: Int) -> Endpoint {
         usesUnixSockets
             ? .unix(path: "\(directory)/tnp\(index).sock") : .tcp(host: "127.0.0.1", port: firstPort + UInt16(index))
@@ -118,7 +119,7 @@ actor TestBed {
     /// The HTTP endpoint of the first node, if it has one.
     nonisolated var httpEndpoint: Endpoint { .unix(path: "\(directory)/http.sock") }
 
-    /// A device as registered with Apple or Google.
+    /// A device as Apple, Google or a push server knows it.
     static func device(_ magic: Magic, state: Device.State = .registered) -> Device {
         switch magic {
         case .iOS: Device(platform: .apnsProduction, app: "bisqremote.joachimneumann.com", state: state)
@@ -128,7 +129,7 @@ actor TestBed {
         }
     }
 
-    /// Starts the nodes.
+    /// Registers the device tokens, and configures and starts the nodes.
     private func start(more: String, circuitIDs: Bool, servesHTTP: Bool) async throws {
         await services.setStoresReceived(false)
         await services.observe { [tally] in tally.delivered($0) }
@@ -169,8 +170,10 @@ actor TestBed {
         throw fail("the node did not start:\n\(log.suffix(2000))", .failure)
     }
 
-    /// Restarts a node without credentials, with this node as its upstream.
-    /// - Parameter socks: the SOCKS port of a tor through which it reaches the upstream; `nil` to connect directly.
+    /// Restarts a node without credentials, with another node as its upstream.
+    /// - Parameters:
+    ///   - upstream: the endpoint of the upstream node.
+    ///   - socks: the SOCKS port of a tor through which the node reaches the upstream; `nil` to connect directly.
     func makeRelay(_ index: Int, to upstream: Endpoint, socks: Endpoint?) async throws {
         let configuration = """
             [node]
@@ -200,19 +203,19 @@ actor TestBed {
         try await startNode(index)
     }
 
-    /// Ends a node as its operator would, and starts it again.
+    /// Ends a node with SIGTERM, and starts it again.
     func restartNode(_ index: Int = 0) async throws {
         await nodes[index]?.stop(on: loop)
         try await startNode(index)
     }
 
-    /// Restarts a node with the program beside this one.
+    /// Restarts a node with the program in this program's directory.
     func upgradeNode(_ index: Int) async throws {
         programs[index] = newProgram
         try await restartNode(index)
     }
 
-    /// The onion of a node's own tor, as soon as tor has made it.
+    /// The onion of a node's own tor; `nil` until tor has made it.
     private func onion(of index: Int) -> Endpoint? {
         let file = "\(directory)/state\(index)/tor/onion/hostname"
         let name = FileManager.default.contents(atPath: file).map { String(decoding: $0, as: UTF8.self) }
@@ -239,7 +242,7 @@ actor TestBed {
         let before = MonotonicTime.now
         await nodes[index]?.stop(by: SIGKILL, on: loop)
         nodes[index] = nil
-        // Lets the peers read what the node's sockets still hold.
+        // Gives the peers time to read what the node has sent.
         await loop.sleep(for: .milliseconds(50))
         tally.answersLost(after: before, before: .now)
     }

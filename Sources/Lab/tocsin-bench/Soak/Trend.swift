@@ -18,7 +18,7 @@ struct Trend {
     /// The median; 0 without samples.
     var median: Double { Self.median(samples.map(\.value)) }
 
-    /// The growth for each unit of x, by least squares; 0 with fewer than two samples.
+    /// The growth per unit of `x`, by least squares; 0 with fewer than two samples.
     var slope: Double {
         guard samples.count > 1 else { return 0 }
         let meanX = samples.map(\.x).reduce(0, +) / Double(samples.count)

@@ -23,7 +23,7 @@ extension PairingReview {
         return hints
     }
 
-    /// Hints for a text that holds a valid pairing token.
+    /// Hints for a damaged text from which Tocsin restores a valid pairing token.
     static func hints(undoing text: String) -> [String] {
         let bare = bare(text)
         let pieces = PairingFields(bare).all

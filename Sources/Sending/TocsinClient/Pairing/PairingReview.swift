@@ -64,7 +64,7 @@ public struct PairingReview: Sendable, Equatable {
         let undamaged = try? PastedToken.read(text).text
         let oneLine = text.split(whereSeparator: \.isNewline).joined()
         parts = Self.parts(PairingFields(undamaged ?? oneLine))
-        // What Tocsin undoes is no fault of a part.
+        // Damage that Tocsin undoes is no fault of a part.
         hints = undamaged == nil || undamaged == oneLine ? Self.hints(text) : Self.hints(undoing: text)
         compatibilities = App.allCases.map { Self.compatibility(of: $0, text) }
     }

@@ -13,7 +13,7 @@ extension PairingToken {
 package enum PastedToken {
     /// The longest pasted text that is looked at, in bytes of UTF-8.
     static let maximumLength = 16 * 1024
-    /// Longer than all pairing tokens, in bytes of UTF-8.
+    /// A bound on the length of a pairing token, in bytes of UTF-8: no real one is so long.
     private static let maximumTokenLength = 2048
 
     /// The pairing token of a pasted text, and its text as the phone showed it.
@@ -42,10 +42,10 @@ package enum PastedToken {
     /// The pairing token that a pasted text holds, as the phone showed it; another text if it holds none.
     static func token(in text: String) -> String {
         guard text.utf8.count <= maximumLength else { return text }
-        // A query's end is no soft line break.
+        // A line may break after `up=` in the query of a push endpoint; that is no soft line break.
         var text = plainSpaces(text).replacing(/([?&]up=) *\n/) { String($0.1) }
         if text.contains(/=7[Cc]|=3[Dd](1?\||=| *(\n|$))|(^|\n)[^\n]{69,76}= *\n(?!\|)/) {
-            // Quoted-printable (RFC 2045 §6.7): a line break after = belongs to the mail.
+            // Quoted-printable (RFC 2045 §6.7): the mail program has added each line break after =.
             text = plainSpaces(unescaped("=", text.replacing(/= *\n(?!\|)/, with: "")))
         }
         if text.contains(/%7[Cc]/) { text = plainSpaces(unescaped("%", text)) }
@@ -55,7 +55,7 @@ package enum PastedToken {
             entity(String($0.1)) ?? String($0.0)
         }
         text = String(String.UnicodeScalarView(plainSpaces(text).unicodeScalars.map(plain)))
-        // Markdown.
+        // Markdown puts a backslash before punctuation.
         text = text.replacing(/\\([|_\-*+.:=\/])/) { String($0.1) }
         return tidied(
             joined(text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }))
@@ -121,7 +121,7 @@ package enum PastedToken {
         return code.flatMap { (0x20..<0xD800).contains($0) ? Unicode.Scalar($0) : nil }.map { String($0) }
     }
 
-    /// The lines of the token as one: without quotation marks of mail, and without what stands before and after.
+    /// Joins the lines of the token, without the > of quoted mail and the text before and after the token.
     private static func joined(_ lines: [String]) -> String {
         var joined = ""
         var bars = 0
@@ -141,14 +141,16 @@ package enum PastedToken {
         return joined
     }
 
-    /// Whether a token is whole, although another line follows. Apple may have longer tokens than today's.
+    /// Whether a token is whole, so that the following line is not part of it. A line of hexadecimal digits may be part
+    /// of it even then: Apple may issue longer tokens.
     private static func ends(_ token: String, _ following: String) -> Bool {
         let parts = parts(token)
         return isWhole(magic(parts[0]), parts.count, parts[parts.count - 1])
             && !(following.utf8.count >= 16 && following.isHexadecimal)
     }
 
-    /// Whether the last part of a token is as long as those of today.
+    /// Whether the last part of a token has the length of a handle, of a secret of Web Push, or of the device tokens
+    /// that Apple and Google issue.
     private static func isWhole(_ magic: Magic?, _ count: Int, _ part: String) -> Bool {
         let last = bareLast(magic, count, part)
         guard let magic else { return false }
@@ -181,7 +183,7 @@ package enum PastedToken {
         String(String.UnicodeScalarView(part.unicodeScalars.filter { !quotes.contains($0) && $0 != " " }))
     }
 
-    /// The last part without what stands around it.
+    /// The last part without the punctuation around it.
     private static func bareLast(_ magic: Magic?, _ count: Int, _ part: String) -> String {
         let last = trimmed(bare(part), "", end: ".,;:!?)]}>*")
         guard count == 4 else { return last }
@@ -200,7 +202,7 @@ package enum PastedToken {
         return String(rest)
     }
 
-    /// Hexadecimal digits, of which O, l and I are none.
+    /// Replaces O by 0, and l and I by 1: they are no hexadecimal digits.
     private static func digits(_ text: Substring) -> String {
         String(text.map { $0 == "O" || $0 == "o" ? "0" : $0 == "l" || $0 == "I" ? "1" : $0 })
     }

@@ -26,8 +26,10 @@ package enum PrivateFile {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw .system(path) }
         defer { close(descriptor) }
-        guard fchmod(descriptor, mode) == 0, write(descriptor, bytes, bytes.count) == bytes.count,
-            fsync(descriptor) == 0, syncDirectory(of: path)
+        let written = write(descriptor, bytes, bytes.count)
+        // A disk that takes only a part of so few bytes is full.
+        if written >= 0, written < bytes.count { errno = ENOSPC }
+        guard written == bytes.count, fchmod(descriptor, mode) == 0, fsync(descriptor) == 0, syncDirectory(of: path)
         else {
             let error = PrivateFileError.system(path)
             unlink(path)
@@ -36,26 +38,10 @@ package enum PrivateFile {
     }
 
     /// Replaces a file, or creates it: at each moment the path names all of the old bytes or all of the new ones.
-    /// - Parameter isSynced: whether the new bytes are on the disk before the path names them. Without that, the file
-    ///   may be empty after a power failure. The directory is not synced: after a power failure, the path may still
-    ///   name the old bytes.
-    package static func replace(_ path: String, holding bytes: [UInt8], isSynced: Bool) throws(PrivateFileError) {
-        let draft = path + ".new"
-        unlink(draft)
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
-        guard descriptor >= 0 else { throw .system(draft) }
-        // A disk that takes only a part of so few bytes is full.
-        errno = ENOSPC
-        let isWritten =
-            fchmod(descriptor, mode) == 0 && write(descriptor, bytes, bytes.count) == bytes.count
-            && (!isSynced || fsync(descriptor) == 0)
-        let failure = errno
-        close(descriptor)
-        if isWritten, rename(draft, path) == 0 { return }
-        if !isWritten { errno = failure }
-        let error = PrivateFileError.system(path)
-        unlink(draft)
-        throw error
+    /// - Parameter isDurable: whether the new file is on the disk when this returns; see ``DraftFile``.
+    package static func replace(_ path: String, holding bytes: [UInt8], isDurable: Bool) throws(PrivateFileError) {
+        let error = DraftFile.write(bytes.span.bytes, to: path, replacing: true, isDurable: isDurable)
+        guard error == 0 else { throw .system(path, error) }
     }
 
     /// Removes the permissions of everyone except the owner from a file, if it exists.

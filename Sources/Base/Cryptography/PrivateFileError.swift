@@ -31,8 +31,8 @@ package enum PrivateFileError: Error, Equatable, Sendable, CustomStringConvertib
         }
     }
 
-    /// The error of the last system call, from `errno`.
-    package static func system(_ file: String) -> PrivateFileError {
-        .unusable(file: file, reason: String(cString: strerror(errno)))
+    /// The error of a system call.
+    package static func system(_ file: String, _ number: Int32 = errno) -> PrivateFileError {
+        .unusable(file: file, reason: String(cString: strerror(number)))
     }
 }

@@ -352,14 +352,6 @@ package actor SimulatedServices {
 
     private func write(_ bytes: [UInt8], to name: String) throws {
         mkdir(options.directory, 0o700)
-        let path = "\(options.directory)/\(name)"
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw SetupError(description: "cannot write \(path): \(String(cString: strerror(errno)))")
-        }
-        defer { close(descriptor) }
-        guard bytes.withUnsafeBytes({ Glibc.write(descriptor, $0.baseAddress, $0.count) }) == bytes.count else {
-            throw SetupError(description: "cannot write \(path): \(String(cString: strerror(errno)))")
-        }
+        try PrivateFile.replace("\(options.directory)/\(name)", holding: bytes, isDurable: false)
     }
 }

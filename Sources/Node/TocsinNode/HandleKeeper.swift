@@ -6,6 +6,7 @@ import Handles
 import NodeConfiguration
 import Store
 import TNP
+import Tables
 import Time
 
 /// The node's handles: looks them up in the store, and performs owners' requests, for the connections of one loop.
@@ -22,32 +23,21 @@ final class HandleKeeper: @unchecked Sendable {
         case refused(Outcome)
     }
 
-    private typealias LookupResult = (Found) -> Void
-    private typealias RequestResult = (HandleStore.Answer) -> Void
-
     /// Maximum number of lookups, and of requests, that wait for the store. There may be fewer requests, because each
     /// waits for a write to the disk.
     static let (maximumLookups, maximumRequests) = (2000, 64)
     /// Retry-after when too many callers wait, in milliseconds.
     private static let busyRetry: UInt32 = 1000
-    private static let sweepInterval = Duration.seconds(60)
-    /// Maximum number of phones, of owners, and of ended handles, that are remembered.
-    private static let maximumRemembered = 100_000
-
     private let records: HandleRecords
     private var store: HandleStore { records.store }
     private let loop: EventLoop
     private let log: EventLog
     /// The bounds of the store; a reload may change them.
     var limits: HandleStore.Limits
-    private var lookups: [Int: LookupResult] = [:]
-    private var requests: [Int: RequestResult] = [:]
-    private var lastNumber = 0
-    private var use = HandleUse(maximum: HandleKeeper.maximumRemembered)
-    private var isSaving = false
-    private var nextSweep = MonotonicTime.now
-    /// The number of handles at the last sweep.
-    private(set) var count = 0
+    private var lookups = PendingCalls<Found>(maximum: HandleKeeper.maximumLookups)
+    private var requests = PendingCalls<HandleStore.Answer>(maximum: HandleKeeper.maximumRequests)
+    /// Which handles are in use.
+    let use: HandleUseKeeper
 
     /// Opens the store of the handles in the state directory.
     /// - Parameter isShared: whether the node belongs to a cluster.
@@ -66,6 +56,7 @@ final class HandleKeeper: @unchecked Sendable {
         limits = HandleStore.Limits(settings)
         self.log = log
         self.loop = loop
+        use = HandleUseKeeper(records, log: log, on: loop)
     }
 
     // MARK: Requests
@@ -74,10 +65,8 @@ final class HandleKeeper: @unchecked Sendable {
     /// - Parameter now: Unix time in seconds.
     func find(_ handle: Handle, at now: Int64, _ result: @escaping (Found) -> Void) {
         loop.preconditionOnLoop()
-        guard lookups.count < Self.maximumLookups else { return result(.refused(Self.busy)) }
-        let number = nextNumber()
-        lookups[number] = result
-        let (limits, isInUse) = (limits, use.unsaved.contains(handle))
+        guard let number = lookups.add(result) else { return result(.refused(Self.busy)) }
+        let (limits, isInUse) = (limits, use.isUnsaved(handle))
         Task(executorPreference: loop) {
             let found: Found
             do {
@@ -88,7 +77,7 @@ final class HandleKeeper: @unchecked Sendable {
             } catch {
                 found = .refused(self.failed(error))
             }
-            self.lookups.removeValue(forKey: number)?(found)
+            self.lookups.take(number)?(found)
         }
     }
 
@@ -117,9 +106,7 @@ final class HandleKeeper: @unchecked Sendable {
         _ result: @escaping (HandleStore.Answer) -> Void
     ) {
         loop.preconditionOnLoop()
-        guard requests.count < Self.maximumRequests else { return result(HandleStore.Answer(Self.busy)) }
-        let number = nextNumber()
-        requests[number] = result
+        guard let number = requests.add(result) else { return result(HandleStore.Answer(Self.busy)) }
         let limits = limits
         Task(executorPreference: loop) {
             var answer: HandleStore.Answer
@@ -135,87 +122,30 @@ final class HandleKeeper: @unchecked Sendable {
                 answer = HandleStore.Answer(self.failed(error))
             }
             self.use.performed(request, answer)
-            self.requests.removeValue(forKey: number)?(answer)
+            self.requests.take(number)?(answer)
         }
     }
 
     private static let busy = Outcome.retry(.nodeBusy, after: busyRetry)
 
-    private func nextNumber() -> Int {
-        lastNumber += 1
-        return lastNumber
-    }
-
-    /// Whether the owner of this handle has ended it in this run of the node.
-    func hasEnded(_ handle: Handle) -> Bool { use.hasEnded(handle) }
-
-    private func failed(_ error: any Error) -> Outcome {
-        log.handlesFailed(error)
-        return .retry(.internalError, after: Self.busyRetry)
-    }
-
-    // MARK: Use
-
-    /// Records that the phone behind a handle was rung with DELIVERED.
-    /// - Parameter owner: whose handle it is, if it was not confirmed; `nil` otherwise.
-    func rang(_ handle: Handle, confirming owner: HandleBounds.Owner? = nil) {
-        loop.preconditionOnLoop()
-        use.rang(handle, confirming: owner)
-    }
-
-    /// Records that a handle was registered, and drops the oldest unconfirmed one of the phone if there are too many.
-    /// - Parameter token: the keyed hash of the device token.
-    func registered(_ handle: Handle, token: UInt64) {
-        loop.preconditionOnLoop()
-        guard let oldest = use.registered(handle, token: token) else { return }
-        Task(executorPreference: loop) {
-            do {
-                try await self.store.drop(unconfirmed: oldest)
-            } catch {
-                self.log.handlesFailed(error)
-            }
-        }
-    }
-
-    /// Saves which handles were rung, drops expired ones once a minute, and gives the engine of the cluster what it
-    /// lacks. Call once a second.
+    /// Saves which handles are in use, and gives the engine of the cluster what it lacks. Call once a second.
     /// - Parameter now: Unix time in seconds.
     func secondPassed(at now: Int64) {
-        loop.preconditionOnLoop()
-        if let sharing = records.sharing {
-            let limits = limits
-            Task(executorPreference: loop) { await sharing.secondPassed(self.store, limits) }
-        }
-        guard !isSaving else { return }
-        let sweeps = MonotonicTime.now >= nextSweep
-        guard sweeps || !use.unsaved.isEmpty else { return }
-        isSaving = true
-        Task(executorPreference: loop) {
-            await self.save(at: now, sweeps: sweeps)
-            self.isSaving = false
-        }
-    }
-
-    private func save(at now: Int64, sweeps: Bool, isolation: isolated (any Actor)? = #isolation) async {
-        let saved = use.unsaved
-        do {
-            try await store.rang(Array(saved), at: now)
-            records.sharing?.rang(saved.map { store.name(of: $0) }, limits, at: now)
-            use.saved(saved)
-            if sweeps {
-                nextSweep = .now + Self.sweepInterval
-                count = try await store.sweep(limits, at: now)
-            }
-        } catch {
-            log.handlesFailed(error)
-        }
+        use.secondPassed(limits, at: now)
+        guard let sharing = records.sharing else { return }
+        let limits = limits
+        Task(executorPreference: loop) { await sharing.secondPassed(self.store, limits) }
     }
 
     /// Saves which handles were rung, and closes the store.
     /// - Parameter now: Unix time in seconds.
     func close(at now: Int64, isolation: isolated (any Actor)? = #isolation) async {
-        await save(at: now, sweeps: false)
-        await store.close()
+        await use.close(limits, at: now)
+    }
+
+    private func failed(_ error: any Error) -> Outcome {
+        log.handlesFailed(error)
+        return .retry(.internalError, after: Self.busyRetry)
     }
 }
 

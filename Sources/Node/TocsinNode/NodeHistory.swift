@@ -57,6 +57,6 @@ struct NodeHistory: Codable, Equatable {
     /// Writes the file without a sync: a power cut may cost it, and with it the dashboard's charts of a day.
     func write(to file: String) throws(PrivateFileError) {
         guard let data = try? JSONEncoder().encode(self) else { return }
-        try PrivateFile.replace(file, holding: Array(data), isSynced: false)
+        try PrivateFile.replace(file, holding: Array(data), isDurable: false)
     }
 }

@@ -56,7 +56,7 @@ extension NodeParts: AdminServer.Source {
         snapshot.circuits = intakeState.admission.known.circuits
         snapshot.inFlight = statistics.inFlight
         snapshot.spool = statistics.stored
-        snapshot.handles = handles?.count
+        snapshot.handles = handles?.use.count
         snapshot.effort = efforts
         snapshot.starts = history.starts
         snapshot.day = metrics.history.day(at: snapshot.now)

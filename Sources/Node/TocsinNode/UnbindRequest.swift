@@ -20,23 +20,17 @@ package enum UnbindRequest {
     package static func write(_ deviceToken: String, apps: [String], state: String) throws(PrivateFileError) {
         let hash = KeyedHash(key: try KeyFile.read("\(state)/standing.key"))
         let names = apps.flatMap { Admission.hashes(of: Array(deviceToken.utf8), app: $0, under: hash) }
-        let draft = "\(path(state)).\(getpid())"
-        unlink(draft)
-        let lines = names.prefix(maximumHashes).map { "\($0)\n" }.joined()
-        try PrivateFile.create(draft, holding: Array(lines.utf8))
-        defer { unlink(draft) }
-        // Unlike rename, link fails if another request is pending.
-        guard link(draft, path(state)) == 0 else { throw .system(path(state)) }
+        let lines = Array(names.prefix(maximumHashes).map { "\($0)\n" }.joined().utf8)
+        // Another request may be pending.
+        let error = DraftFile.write(lines.span.bytes, to: path(state), replacing: false, isDurable: false)
+        guard error == 0 else { throw .system(path(state), error) }
     }
 
     private static func answerPath(_ state: String) -> String { "\(path(state)).answer" }
 
     /// Records how many of the phones were bound.
     static func answer(_ phones: Int, state: String) throws(PrivateFileError) {
-        let draft = "\(answerPath(state)).draft"
-        unlink(draft)
-        try PrivateFile.create(draft, holding: Array("\(phones)\n".utf8))
-        rename(draft, answerPath(state))
+        try PrivateFile.replace(answerPath(state), holding: Array("\(phones)\n".utf8), isDurable: false)
     }
 
     /// Reads and removes the answer to the request: how many phones were bound; `nil` if there is none yet.

@@ -47,35 +47,21 @@ enum OnionFile {
     static func create(
         _ path: String, holding bytes: RawSpan, mode: mode_t = Self.privateMode
     ) throws(OnionFileError) {
-        try draft(path, holding: bytes, mode: mode, isDurable: true, name: link)
+        try write(path, bytes, mode: mode, replacing: false, isDurable: true)
     }
 
     /// Creates or replaces a file without syncing it to disk: not for content that must survive a power failure.
     static func replace(_ path: String, with bytes: RawSpan) throws(OnionFileError) {
-        try draft(path, holding: bytes, mode: privateMode, isDurable: false, name: rename)
+        try write(path, bytes, mode: privateMode, replacing: true, isDurable: false)
     }
 
-    /// Writes a draft and gives it its final name once it is complete: tor may read the directory at any time.
-    private static func draft(
-        _ path: String, holding bytes: RawSpan, mode: mode_t, isDurable: Bool,
-        name: (UnsafePointer<CChar>, UnsafePointer<CChar>) -> Int32
+    /// Writes a file as a whole: tor may read the directory at any time.
+    private static func write(
+        _ path: String, _ bytes: RawSpan, mode: mode_t, replacing: Bool, isDurable: Bool
     ) throws(OnionFileError) {
-        // The pid keeps the drafts of concurrent processes apart.
-        let draft = "\(path).draft\(getpid())"
-        unlink(draft)
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, privateMode)
-        guard descriptor >= 0 else { throw .system(action: "create", path: draft, errno: errno) }
-        defer {
-            close(descriptor)
-            unlink(draft)
-        }
-        let isWritten = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count }
-        guard isWritten, fchmod(descriptor, mode) == 0, !isDurable || fsync(descriptor) == 0 else {
-            throw .system(action: "write", path: path, errno: errno)
-        }
-        try inheritOwner(descriptor, at: path)
-        guard name(draft, path) == 0 else { throw .system(action: "create", path: path, errno: errno) }
-        if isDurable { try syncDirectory(of: path) }
+        let error = DraftFile.write(
+            bytes, to: path, mode: mode, owner: try owner(at: path), replacing: replacing, isDurable: isDurable)
+        guard error == 0 else { throw .system(action: "create", path: path, errno: error) }
     }
 
     /// Removes a file and syncs its directory.
@@ -91,10 +77,13 @@ enum OnionFile {
         guard mkdir(path, directoryMode) == 0 || errno == EEXIST else {
             throw .system(action: "create", path: path, errno: errno)
         }
-        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard let owner = try owner(at: path) else { return }
+        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw .system(action: "read", path: path, errno: errno) }
         defer { close(descriptor) }
-        try inheritOwner(descriptor, at: path)
+        guard fchown(descriptor, owner.user, owner.group) == 0 else {
+            throw .system(action: "change the owner of", path: path, errno: errno)
+        }
     }
 
     private static func checkDirectory(_ path: String) throws(OnionFileError) {
@@ -105,13 +94,14 @@ enum OnionFile {
         guard status.st_mode & S_IFMT == S_IFDIR else { throw .malformed(file: path, problem: "it is not a directory") }
     }
 
-    /// Gives a file or directory created by root to the owner of its parent directory.
-    private static func inheritOwner(_ descriptor: Int32, at path: String) throws(OnionFileError) {
-        guard geteuid() == 0 else { return }
+    /// The owner of the parent directory, who gets the files and directories that root creates; `nil` for other users.
+    private static func owner(at path: String) throws(OnionFileError) -> (user: uid_t, group: gid_t)? {
+        guard geteuid() == 0 else { return nil }
         var status = stat()
-        guard stat(parent(of: path), &status) == 0, fchown(descriptor, status.st_uid, status.st_gid) == 0 else {
+        guard stat(parent(of: path), &status) == 0 else {
             throw .system(action: "change the owner of", path: path, errno: errno)
         }
+        return (status.st_uid, status.st_gid)
     }
 
     /// The directory of a file; `.` if the path names none.

@@ -25,7 +25,6 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     /// The node.
     package let destination: Destination
     private let loop: EventLoop
-    private let slots: SearchSlots
     private unowned let owner: any NodeLinkOwner
     private var state: NodeLinkState
     private var stream: ByteStream?
@@ -33,8 +32,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     private var output: [UInt8] = []
     /// The pending attempt to connect, and the pause before it.
     private var dialling: Task<Void, Never>?
-    /// The running searches for proofs of work, by request.
-    private(set) var searches: [UInt32: (task: Task<Void, Never>, ticket: SearchSlots.Ticket)] = [:]
+    /// The running searches for proofs of work.
+    let searches: ProofSearches
 
     /// A link without a connection.
     /// - Parameters:
@@ -48,9 +47,9 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     ) {
         self.id = id
         self.destination = destination
-        self.slots = slots
         self.owner = owner
         self.loop = loop
+        searches = ProofSearches(slots, on: loop)
         state = NodeLinkState(session: session, destination: destination, agent: agent, now: .now)
     }
 
@@ -82,7 +81,7 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
     /// Closes the connection for good; the session keeps its submissions.
     package func close() {
         dialling?.cancel()
-        for request in searches.keys { stopSolving(request) }
+        searches.stopAll()
         update { $0.close(&$1) }
     }
 
@@ -127,7 +126,8 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
         case .pong(let bytes):
             // A node that sends PING but does not read gets no answer.
             if let stream, output.count + stream.unsent < Self.maximumUnsent { send(bytes) }
-        case .solve(let request, let digest, let puzzle, let deadline): solve(request, digest, puzzle, until: deadline)
+        case .solve(let request, let digest, let puzzle, let deadline):
+            solve(request, digest, puzzle, within: deadline - .now)
         case .stopSolving(let request): stopSolving(request)
         case .report(let event): owner.handle(event, of: self)
         case .wake: wake()
@@ -187,24 +187,10 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
 
     // MARK: Proof of work
 
-    private func solve(_ request: UInt32, _ digest: Digest256, _ puzzle: Puzzle, until deadline: MonotonicTime) {
-        let limit = deadline - .now
-        let ticket = slots.ticket()
-        let task = Task(executorPreference: loop, priority: .utility) { [self] in
-            guard await slots.acquire(ticket) else { return }
-            defer { slots.release() }
-            guard !Task.isCancelled else { return }
-            // The search may have waited: its time begins now.
+    private func solve(_ request: UInt32, _ digest: Digest256, _ puzzle: Puzzle, within limit: Duration) {
+        searches.begin(request, digest, puzzle, within: limit) { [self] in
             session.searchBegan(request, now: .now)
-            let deadline = MonotonicTime.now + limit
-            var random = SecureRandom.Generator()
-            let start = random.next()
-            let proof = await withTaskExecutorPreference(loop.workers) {
-                await puzzle.proof(for: digest, until: deadline, from: start)
-            }
-            // Ignore a cancelled search: another may be running for the same request.
-            guard !Task.isCancelled else { return }
-            searches[request] = nil
+        } ended: { [self] proof in
             if let proof {
                 session.solved(request, proof, now: .now)
             } else {
@@ -212,20 +198,15 @@ package final class NodeLink: ByteStreamHandler, TurnEndHandler, @unchecked Send
             }
             flush()
         }
-        searches[request] = (task, ticket)
     }
 
     /// Takes a submission back, for another node.
     package func withdraw(_ request: UInt32) -> PendingSubmission? {
         session.endSearch(for: request, now: .now)
-        stopSolving(request)
+        searches.stop(request)
         return session.remove(request)
     }
 
     /// Cancels the search for a request's proof.
-    package func stopSolving(_ request: UInt32) {
-        guard let (task, ticket) = searches.removeValue(forKey: request) else { return }
-        task.cancel()
-        slots.abandon(ticket)
-    }
+    package func stopSolving(_ request: UInt32) { searches.stop(request) }
 }

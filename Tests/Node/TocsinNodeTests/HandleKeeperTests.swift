@@ -102,11 +102,11 @@ import Testing
                 await wait(domain) { handles.count == number + 1 }
             }
             let owner = HandleBounds.Owner(token: 7, key: [1])
-            for handle in handles.dropLast(2) { keeper.rang(handle, confirming: owner) }
+            for handle in handles.dropLast(2) { keeper.use.rang(handle, confirming: owner) }
             // Again: this confirms nothing more.
-            for handle in handles.prefix(5) { keeper.rang(handle, confirming: owner) }
-            keeper.rang(handles[10], confirming: HandleBounds.Owner(token: 8, key: [1]))
-            keeper.rang(handles[11], confirming: HandleBounds.Owner(token: 7, key: [2]))
+            for handle in handles.prefix(5) { keeper.use.rang(handle, confirming: owner) }
+            keeper.use.rang(handles[10], confirming: HandleBounds.Owner(token: 8, key: [1]))
+            keeper.use.rang(handles[11], confirming: HandleBounds.Owner(token: 7, key: [2]))
             keeper.secondPassed(at: now)
             // An unconfirmed handle is dropped ten minutes after REGISTER.
             var (left, lost) = (0, 0)
@@ -128,8 +128,8 @@ import Testing
             for number in 0..<10 {
                 keeper.perform(register(number), app: "bisq", at: now) { $0.handle.map { handles.append($0) } }
                 await wait(domain) { handles.count == number + 1 }
-                if number == 0 { keeper.rang(handles[0]) }
-                keeper.registered(handles[number], token: 7)
+                if number == 0 { keeper.use.rang(handles[0]) }
+                keeper.use.registered(handles[number], token: 7)
             }
             var known: [Bool?] = Array(repeating: nil, count: handles.count)
             // The store performs this after the removals.
@@ -172,11 +172,11 @@ import Testing
                 return answers.last
             }
             let handle = try #require(await perform(register(1), domain)?.handle)
-            #expect(!keeper.hasEnded(handle))
+            #expect(!keeper.use.hasEnded(handle))
             let forgotten = await perform(HandleRequest(.forget(handle), sequence: 2, at: .none, by: owner), domain)
-            #expect(forgotten?.ended != nil && keeper.hasEnded(handle))
+            #expect(forgotten?.ended != nil && keeper.use.hasEnded(handle))
             let again = await perform(register(1, sequence: 3), domain)
-            #expect(again?.handle == handle && !keeper.hasEnded(handle))
+            #expect(again?.handle == handle && !keeper.use.hasEnded(handle))
         }
     }
 }

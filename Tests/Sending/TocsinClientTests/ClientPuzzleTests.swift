@@ -190,6 +190,8 @@ import Time
 extension TocsinClient {
     /// The running searches for proofs of work of all links.
     fileprivate var solving: [UInt32: Task<Void, Never>] {
-        circuits.all.flatMap(\.links).reduce(into: [:]) { $0.merge($1.searches.mapValues(\.task)) { one, _ in one } }
+        circuits.all.flatMap(\.links).reduce(into: [:]) {
+            $0.merge($1.searches.running.mapValues(\.task)) { one, _ in one }
+        }
     }
 }

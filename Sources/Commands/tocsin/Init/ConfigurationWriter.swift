@@ -97,7 +97,8 @@ struct ConfigurationWriter {
         try check()
         var status = stat()
         let owner = stat(directory, &status) == 0 ? (status.st_uid, status.st_gid) : nil
-        let error = DraftFile.write(text, to: file, mode: Self.mode, owner: owner, replacing: replacing)
+        let error = DraftFile.write(
+            Array(text.utf8).span.bytes, to: file, mode: Self.mode, owner: owner, replacing: replacing, isDurable: true)
         guard error == 0 else {
             errno = error
             throw Self.system("write", file)

@@ -30,12 +30,6 @@ enum SecretFile {
         guard exists else { return try PrivateFile.create(path, holding: bytes) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw Failure.notAFile(path) }
         guard replacing else { throw Failure.exists(path) }
-        let draft = "\(path).\(Hex.encode(SecureRandom.bytes(8)))"
-        try PrivateFile.create(draft, holding: bytes)
-        guard rename(draft, path) == 0 else {
-            let reason = String(cString: strerror(errno))
-            unlink(draft)
-            throw PrivateFileError.unusable(file: path, reason: reason)
-        }
+        try PrivateFile.replace(path, holding: bytes, isDurable: true)
     }
 }

@@ -224,8 +224,8 @@ private struct EditedConfiguration {
             throw fail("cannot read \(configuration.file): \(String(cString: strerror(errno)))", .configuration)
         }
         let error = DraftFile.write(
-            tables.text, to: String(cString: path), mode: status.st_mode & 0o777,
-            owner: (status.st_uid, status.st_gid), replacing: true)
+            Array(tables.text.utf8).span.bytes, to: String(cString: path), mode: status.st_mode & 0o777,
+            owner: (status.st_uid, status.st_gid), replacing: true, isDurable: true)
         guard error == 0 else {
             throw fail("cannot write \(configuration.file): \(String(cString: strerror(error)))", .configuration)
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Cryptography
 import EventLoop
 import FoundationEssentials
 import StandIns
@@ -42,7 +43,7 @@ final class SimulatedCluster: @unchecked Sendable {
         (self.nodes, self.directory) = (nodes, directory)
         engines = try SimulatedEngines(nodes[0].simulation, name: Self.name)
         (alone, unsure) = (AloneTimes(nodes: nodes.count), AloneTimes(nodes: nodes.count))
-        try writePrivate([UInt8](repeating: 0xC1, count: 32), to: Self.keyFile)
+        try PrivateFile.create("\(directory)/\(Self.keyFile)", holding: [UInt8](repeating: 0xC1, count: 32))
         for (node, skew) in zip(nodes, Self.skews) { node.moveClock(by: skew) }
         engines.failedOver = { [unowned self] in
             // What the replica had not received is forgotten.
@@ -50,12 +51,6 @@ final class SimulatedCluster: @unchecked Sendable {
             let forgotten = MonotonicTime(nanoseconds: now.nanoseconds - Self.forgottenTime)
             for index in nodes.indices { unsure.add(forgotten...(now + Self.returnTime), of: index) }
         }
-    }
-
-    private func writePrivate(_ bytes: [UInt8], to name: String) throws {
-        let path = "\(directory)/\(name)"
-        try Data(bytes).write(to: URL(filePath: path))
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
 
     // MARK: Setup
@@ -81,7 +76,8 @@ final class SimulatedCluster: @unchecked Sendable {
                 attributes: [.posixPermissions: 0o700])
             for name in ["handles.key", "vapid.pem"] {
                 let key = try Data(contentsOf: URL(filePath: "\(directory)/\(first.state)/\(name)"))
-                try writePrivate(Array(key), to: "\(node.state)/\(name)")
+                try PrivateFile.replace(
+                    "\(directory)/\(node.state)/\(name)", holding: Array(key), isDurable: false)
             }
         }
     }

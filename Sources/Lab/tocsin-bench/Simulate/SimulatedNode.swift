@@ -210,10 +210,7 @@ final class SimulatedNode: @unchecked Sendable {
         for name in names {
             let path = "\(state)/\(name)"
             guard let bytes = FileManager.default.contents(atPath: path) else { continue }
-            unlink(path)
-            let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-            _ = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            close(descriptor)
+            try? PrivateFile.replace(path, holding: Array(bytes), isDurable: false)
         }
     }
 

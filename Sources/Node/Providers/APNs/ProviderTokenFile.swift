@@ -32,6 +32,6 @@ package struct ProviderTokenFile: ProviderTokenStore {
 
     /// Write errors are ignored: the token is still valid for this process, so a full disk must not stop the node.
     package func save(_ token: [UInt8]) {
-        try? PrivateFile.replace(path, holding: token, isSynced: true)
+        try? PrivateFile.replace(path, holding: token, isDurable: true)
     }
 }

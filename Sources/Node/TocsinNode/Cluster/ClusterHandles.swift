@@ -131,7 +131,6 @@ final class ClusterHandles {
         guard backlog.gave(after: last, last: rows.last?.name), backlog.isEmpty, let epoch = engine.epoch else {
             return
         }
-        unlink(epochFile)
-        try? PrivateFile.create(epochFile, holding: epoch)
+        try? PrivateFile.replace(epochFile, holding: epoch, isDurable: true)
     }
 }

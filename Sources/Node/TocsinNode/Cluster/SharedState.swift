@@ -64,8 +64,7 @@ final class SharedState: NodeComponent {
 
     /// Saves the session for the next process, which ends it. Without the file, other nodes wait until it expires.
     private static func remember(_ session: String, in file: String) {
-        unlink(file)
-        try? PrivateFile.create(file, holding: Array(session.utf8))
+        try? PrivateFile.replace(file, holding: Array(session.utf8), isDurable: true)
     }
 
     /// Connects to the engine, and takes over the provider tokens of the other nodes. Returns within seconds, also

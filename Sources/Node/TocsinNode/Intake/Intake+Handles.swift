@@ -129,7 +129,7 @@ extension Intake {
                 cluster?.unbind([token], from: sender)
             }
             if let token {
-                if let handle = answer.handle { handles?.registered(handle, token: token) }
+                if let handle = answer.handle { handles?.use.registered(handle, token: token) }
                 if answer.outcome.kind != .retry {
                     shared.admission.finish(registration: request)
                 } else if !isRepeated {

@@ -204,7 +204,7 @@ final class Intake {
         }
         if let handles {
             handles.secondPassed(at: shared.reading.unix)
-            metrics.show(handles: handles.count)
+            metrics.show(handles: handles.use.count)
         }
         metrics.show(shared.admission.efforts, known: shared.admission.known)
     }

@@ -78,8 +78,8 @@ final class OutcomeReporter: OutcomeReceiver {
     /// - Returns: whether the submission may bind the device token: not if its handle was ended meanwhile.
     private func mayBind(afterUseBy submission: WaitingSubmission, _ outcome: Outcome) -> Bool {
         guard outcome.kind == .delivered, let sender = submission.sender, let handles else { return true }
-        if !sender.isSaved { handles.rang(sender.handle, confirming: sender.confirming) }
-        return !handles.hasEnded(sender.handle)
+        if !sender.isSaved { handles.use.rang(sender.handle, confirming: sender.confirming) }
+        return !handles.use.hasEnded(sender.handle)
     }
 
     /// Learns what delivery reports about device tokens and circuits.
@@ -89,7 +89,7 @@ final class OutcomeReporter: OutcomeReceiver {
             let now = shared.reading
             shared.admission.recordOutcome(outcome, of: envelope, app: app, at: now)
             cluster?.conclude(envelope, app: app, outcome, at: now)
-            if outcome.kind == .delivered, let handle = envelope.handle { handles?.rang(handle) }
+            if outcome.kind == .delivered, let handle = envelope.handle { handles?.use.rang(handle) }
         case .unprovenTokenRefused(let circuit):
             // The node itself may be at fault, so the sender gets RETRY instead of the refusal, and the circuit is
             // charged. A sender that retries a few such tokens when RETRY tells it to stays far below the limit; a

@@ -117,7 +117,8 @@ let package = Package(
             ],
             swiftSettings: ours),
         .target(
-            name: "Cluster", dependencies: ["Admission", "Redis", "EventLoop", "TNP", "Cryptography", "Time"],
+            name: "Cluster",
+            dependencies: ["Admission", "Handles", "Redis", "EventLoop", "TNP", "Cryptography", "Time"],
             resources: [.embedInCode("functions.lua")], swiftSettings: ours),
         .target(name: "Prometheus", swiftSettings: ours),
         .target(name: "QRCode", dependencies: ["CQREncode", "CPNG"], swiftSettings: ours),
@@ -290,7 +291,9 @@ let package = Package(
         .testTarget(
             name: "ClusterTests",
             dependencies: [
-                "TestSupport", "Admission", "Cluster", "Cryptography", "EventLoop", "Redis", "StandIns", "TNP", "Time",
+                "TestSupport", "Admission", "Cluster", "Cryptography", "EventLoop", "Handles", "Redis", "StandIns",
+                "TNP",
+                "Time",
             ],
             swiftSettings: ours),
         .testTarget(

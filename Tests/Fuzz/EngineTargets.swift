@@ -2,6 +2,7 @@
 
 import Cryptography
 import EventLoop
+import Handles
 import TNP
 import Time
 
@@ -28,7 +29,7 @@ func readEngine(_ input: inout FuzzInput) {
             while let reply = try reader.next() {
                 state.heartbeatSent(now: now, wall: 1_800_000_000_000)
                 state.replied(.success(reply), now: now, &actions)
-                _ = SharedHandle(reply)
+                _ = SealedHandle(reply, of: [])
                 _ = NamedPrimary(address: previous ?? reply, facts: reply)
                 if let answer = ClaimAnswer(reply) { decide(answer, &admission, now) }
                 previous = reply

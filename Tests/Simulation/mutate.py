@@ -287,7 +287,7 @@ ATTACKS = [
     (
         "a dead registration is charged each time",
         "Sources/Node/Admission/Admission+Outcomes.swift",
-        "            guard ticket.isUnproven, badTokens.refused(ticket.token, with: outcome, at: now) else { return nil }\n",
+        "            guard ticket.isUnproven, badTokens.refused(ticket.terms.token, with: outcome, at: now) else { return nil }\n",
         "            guard ticket.isUnproven else { return nil }\n",
     ),
     (

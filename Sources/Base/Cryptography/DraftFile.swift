@@ -6,17 +6,18 @@ import Glibc
 package enum DraftFile {
     /// Writes a file through a draft beside it.
     /// - Parameters:
+    ///   - draft: the draft of a file that only one process writes at a time: the next write removes what a crash has
+    ///     left. By default each process has a draft of its own.
     ///   - owner: the file's user and group; only root sets them.
     ///   - replacing: whether an existing file is replaced.
     ///   - isDurable: whether file and name are on the disk when this returns. If not, a power failure may leave an
     ///     empty file.
     /// - Returns: 0; after a failure, the error number: `EEXIST` if a file exists that is not to be replaced.
     package static func write(
-        _ bytes: RawSpan, to file: String, mode: mode_t = 0o600, owner: (user: uid_t, group: gid_t)? = nil,
-        replacing: Bool, isDurable: Bool
+        _ bytes: RawSpan, to file: String, through draft: String? = nil, mode: mode_t = 0o600,
+        owner: (user: uid_t, group: gid_t)? = nil, replacing: Bool, isDurable: Bool
     ) -> Int32 {
-        // The pid keeps the drafts of concurrent processes apart.
-        let draft = "\(file).draft\(getpid())"
+        let draft = draft ?? "\(file).draft\(getpid())"
         unlink(draft)
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { return errno }

@@ -37,10 +37,12 @@ package enum PrivateFile {
         }
     }
 
-    /// Replaces a file, or creates it: at each moment the path names all of the old bytes or all of the new ones.
+    /// Replaces a file, or creates it: at each moment the path names all of the old bytes or all of the new ones. No two
+    /// processes may do so at a time.
     /// - Parameter isDurable: whether the new file is on the disk when this returns; see ``DraftFile``.
     package static func replace(_ path: String, holding bytes: [UInt8], isDurable: Bool) throws(PrivateFileError) {
-        let error = DraftFile.write(bytes.span.bytes, to: path, replacing: true, isDurable: isDurable)
+        let error = DraftFile.write(
+            bytes.span.bytes, to: path, through: "\(path).new", replacing: true, isDurable: isDurable)
         guard error == 0 else { throw .system(path, error) }
     }
 

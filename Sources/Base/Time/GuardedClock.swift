@@ -54,5 +54,6 @@ package struct GuardedClock: Sendable {
 }
 
 extension MonotonicTime {
-    var wholeSeconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
+    /// Whole seconds, which the fair queue and the guarded clock count.
+    package var wholeSeconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
 }

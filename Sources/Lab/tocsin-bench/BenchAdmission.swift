@@ -116,7 +116,8 @@ private final class AdmissionLoad {
         _ submission: Submission, on circuit: CircuitID, at now: ClockReading
     ) throws(Refusal) -> Admission.Ticket {
         let paid = try admission.verify(submission, on: circuit, through: .tnp, at: now.monotonic)
-        return try admission.admit(submission, paid: paid, app: "bisq", on: circuit, through: .tnp, at: now)
+        return try admission.admit(
+            admission.terms(of: submission, paid: paid, app: "bisq", on: circuit, through: .tnp), at: now)
     }
 
     /// The average time of a decision over a batch, in nanoseconds.

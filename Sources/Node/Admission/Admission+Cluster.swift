@@ -57,12 +57,16 @@ package enum TokenEvent: Sendable, Equatable {
     case bad
     case none
 
-    /// What the outcome of a stored envelope, which an earlier process has admitted, says about its device token.
+    /// What an outcome says about the envelope's device token. By default nothing is known of the sender, as of that of a
+    /// stored envelope.
     /// - Parameter now: Unix time in milliseconds.
-    package init(ofStored outcome: Outcome, at now: UInt64) {
+    package init(
+        of outcome: Outcome, signer: UInt64 = 0, predecessor: UInt64 = 0, isUnsigned: Bool = false, at now: UInt64
+    ) {
         self =
             switch outcome.kind {
-            case .delivered: .accepted(at: now, signer: 0, predecessor: 0, isUnsigned: false)
+            case .delivered:
+                .accepted(at: now, signer: signer, predecessor: predecessor, isUnsigned: isUnsigned)
             case .gone: .gone(since: outcome.goneSince ?? now)
             case .rejected where outcome.reason == .badDeviceToken: .bad
             case .rejected, .queued, .retry: .none
@@ -166,16 +170,10 @@ extension Admission {
     package func event(
         _ outcome: Outcome, of ticket: Ticket, binds: Bool, at moment: ClockReading
     ) -> TokenEvent {
-        switch outcome.kind {
-        case .delivered:
-            let signer = binds && settings.senders != .off ? ticket.signer : 0
-            return .accepted(
-                at: moment.milliseconds, signer: signer, predecessor: ticket.predecessor,
-                isUnsigned: ticket.isUnsigned)
-        case .gone: return .gone(since: outcome.goneSince ?? moment.milliseconds)
-        case .rejected where outcome.reason == .badDeviceToken: return .bad
-        case .rejected, .queued, .retry: return .none
-        }
+        let terms = ticket.terms
+        return TokenEvent(
+            of: outcome, signer: binds && settings.senders != .off ? terms.signer : 0, predecessor: terms.predecessor,
+            isUnsigned: terms.isUnsigned, at: moment.milliseconds)
     }
 
     /// Adopts the record that the nodes of the cluster share about a device token.

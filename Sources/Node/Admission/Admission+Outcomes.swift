@@ -42,39 +42,41 @@ extension Admission {
         _ ticket: Ticket, with outcome: Outcome, contact: ProviderContact, binds: Bool = true, at moment: ClockReading
     ) -> GoAway? {
         let now = moment.monotonic
-        if ticket.isUnproven { endUnproven(on: ticket.circuit) }
+        if ticket.isUnproven { endUnproven(on: ticket.terms.circuit) }
         // A submission to be sent again keeps its proof.
-        if ticket.proof != 0, outcome.kind != .retry { spentProofs.insert(ticket.proof) }
+        if ticket.terms.proof != 0, outcome.kind != .retry { spentProofs.insert(ticket.terms.proof) }
         let refund = Refund(outcome, contact: contact)
         if refund.budgets {
-            switch ticket.senderProtocol {
+            switch ticket.terms.senderProtocol {
             case .tnp: if ticket.isUnproven { unproven.refund(settings.unproven, now: now) }
             case .http:
                 if ticket.isUnproven { httpUnproven.refund(settings.httpUnproven, now: now) }
                 http.refund(settings.http, now: now)
             }
             node.refund(settings.node, now: now)
-            apps[ticket.app].allowance.refund(settings.app, now: now)
+            apps[ticket.terms.app].allowance.refund(settings.app, now: now)
         }
-        if contact == .noCapacity, ticket.senderProtocol == .tnp { effort.count(isRefused: true, paid: ticket.effort) }
+        if contact == .noCapacity, ticket.terms.senderProtocol == .tnp {
+            effort.count(isRefused: true, paid: ticket.terms.effort)
+        }
         if refund.device {
             let rate = settings.device
-            tokens.update(ticket.token) { $0.allowance.refund(rate, now: now) }
+            tokens.update(ticket.terms.token) { $0.allowance.refund(rate, now: now) }
         }
         switch outcome.kind {
         case .delivered: accepted(ticket, mayBind: binds, moment)
         case .gone:
             guard died(ticket, since: outcome.goneSince, moment) else { return nil }
             // A phone that was known is gone now: that is no abuse.
-            return ticket.isUnproven ? charge(ticket.circuit, at: moment.monotonic) : nil
+            return ticket.isUnproven ? charge(ticket.terms.circuit, at: moment.monotonic) : nil
         case .rejected where outcome.reason == .badDeviceToken:
-            change(ticket.token) { $0.standing = .unproven }
+            change(ticket.terms.token) { $0.standing = .unproven }
             // The refusal of a proven token is no abuse, and is not remembered: the next submission asks the push
             // service again.
-            guard ticket.isUnproven, badTokens.refused(ticket.token, with: outcome, at: now) else { return nil }
-            return charge(ticket.circuit, at: now)
+            guard ticket.isUnproven, badTokens.refused(ticket.terms.token, with: outcome, at: now) else { return nil }
+            return charge(ticket.terms.circuit, at: now)
         // Charged: the sender could have known that the notification is too large, and the node made a futile request.
-        case .rejected where outcome.reason == .tooLarge: return charge(ticket.circuit, at: now)
+        case .rejected where outcome.reason == .tooLarge: return charge(ticket.terms.circuit, at: now)
         case .rejected, .queued, .retry: break
         }
         return nil
@@ -83,11 +85,10 @@ extension Admission {
     /// Records the outcome of an envelope whose sender is no longer known, such as one that an earlier process stored.
     package mutating func recordOutcome(_ outcome: Outcome, of envelope: Envelope, app: String, at moment: ClockReading)
     {
-        let ticket = Ticket(
-            token: hash(of: envelope, app: app), app: index(of: app), signer: 0, predecessor: 0, isUnsigned: false,
-            isUnproven: false,
-            isShared: false, circuit: .storedEnvelopes(phone: 0), senderProtocol: .tnp, effort: 0,
-            proof: 0)
+        let terms = Terms(
+            token: name(of: envelope, app: app), app: index(of: app), circuit: .storedEnvelopes(phone: 0),
+            senderProtocol: .tnp)
+        let ticket = Ticket(terms: terms, isUnproven: false, isShared: false)
         _ = finish(ticket, with: outcome, contact: .contacted, at: moment)
     }
 
@@ -96,34 +97,34 @@ extension Admission {
     /// ringing the phone, when others ring it.
     package func addingAllowance(to outcome: Outcome, of ticket: Ticket, at now: MonotonicTime) -> Outcome {
         guard outcome.kind == .delivered else { return outcome }
-        return (tokens[ticket.token]?.allowance ?? Allowance()).added(to: outcome, settings.device, now: now)
+        return (tokens[ticket.terms.token]?.allowance ?? Allowance()).added(to: outcome, settings.device, now: now)
     }
 
     mutating func accepted(_ ticket: Ticket, mayBind: Bool, _ moment: ClockReading) {
-        badTokens.accepted(ticket.token)
-        let record = tokens[ticket.token] ?? TokenRecord(token: ticket.token)
+        badTokens.accepted(ticket.terms.token)
+        let record = tokens[ticket.terms.token] ?? TokenRecord(token: ticket.terms.token)
         let bound = settings.sender(of: record, on: moment.day)
         let isBound = bound != 0
         let mayBegin = !isBound && !settings.hasRecentUnsigned(of: record, on: moment.day)
         let binds =
-            mayBind && ticket.signer != 0 && settings.senders != .off
-            && (mayBegin || (isBound && bound == ticket.predecessor))
+            mayBind && ticket.terms.signer != 0 && settings.senders != .off
+            && (mayBegin || (isBound && bound == ticket.terms.predecessor))
         let recordsUnsigned =
-            ticket.isUnsigned && !isBound && settings.senderQuietDays > 0 && record.unsignedDay != moment.day
+            ticket.terms.isUnsigned && !isBound && settings.senderQuietDays > 0 && record.unsignedDay != moment.day
         if record.standing == .proven, record.day >= moment.day, !binds, !recordsUnsigned {
             // Updates the time of acceptance in memory only: it is not worth a disk write per notification.
-            tokens.update(ticket.token) { $0.since = moment.milliseconds }
+            tokens.update(ticket.terms.token) { $0.since = moment.milliseconds }
             return
         }
         let settings = settings
-        change(ticket.token) { record in
+        change(ticket.terms.token) { record in
             // Using a token must not revive its expired binding.
             settings.forgetOldBinding(of: &record, on: moment.day)
             record.standing = .proven
             record.since = moment.milliseconds
             record.use(on: moment.day)
             if binds {
-                record.sender = ticket.signer
+                record.sender = ticket.terms.signer
             } else if recordsUnsigned {
                 record.unsignedDay = moment.day
             }
@@ -136,13 +137,13 @@ extension Admission {
     private mutating func died(_ ticket: Ticket, since named: UInt64?, _ moment: ClockReading) -> Bool {
         let since = named ?? moment.milliseconds
         // Ignores an acceptance in the future, which was recorded before the wall clock was corrected.
-        if let record = tokens[ticket.token], record.standing == .proven, record.since > since,
+        if let record = tokens[ticket.terms.token], record.standing == .proven, record.since > since,
             record.since <= moment.milliseconds
         {
             return false
         }
-        let isNew = tokens[ticket.token]?.standing != .dead
-        change(ticket.token) { record in
+        let isNew = tokens[ticket.terms.token]?.standing != .dead
+        change(ticket.terms.token) { record in
             record.standing = .dead
             // Never the node's own clock, by which its onions could be linked (PROTOCOL §4).
             record.since = named ?? 0

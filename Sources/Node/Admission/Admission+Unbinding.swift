@@ -10,9 +10,6 @@ extension Admission {
         [Magic.iOS, .android].map { name(of: DeviceIdentity(deviceToken[...], of: $0), app: app, under: hash) }
     }
 
-    /// The keyed hash of the device token of an envelope.
-    package func name(of envelope: Envelope, app: String) -> UInt64 { hash(of: envelope, app: app) }
-
     /// The keyed hash of a phone's device token.
     package func name(of phone: HandleRequest.Registration, app: String) -> UInt64 {
         Self.name(of: phone.phone, app: app, under: hash)

@@ -19,29 +19,13 @@ package struct Admission: ~Copyable {
         case http
     }
 
-    /// What ``Admission/finish(_:with:contact:binds:at:)`` needs to know about an admitted submission.
+    /// An admitted submission, for ``Admission/finish(_:with:contact:binds:at:)``.
     package struct Ticket: Sendable, Redacted {
-        let token: UInt64
-        /// The index of the submission's app in `apps`.
-        let app: Int
-        /// The keyed hash of the key that signed the submission or, if it came by handle, of the handle owner's key; 0
-        /// if none.
-        let signer: UInt64
-        /// The keyed hash of the earlier key whose binding the signer takes over; 0 if none.
-        let predecessor: UInt64
-        /// Whether the submission is known to be unsigned.
-        let isUnsigned: Bool
+        package let terms: Terms
         /// Whether no push service has accepted the device token yet.
         package let isUnproven: Bool
         /// Whether the engine has admitted the submission for all nodes of the cluster.
         package let isShared: Bool
-        package let circuit: CircuitID
-        /// The endpoint that received the submission.
-        package let senderProtocol: SenderProtocol
-        /// The effort of the proof of work, in expected hashes.
-        package let effort: UInt32
-        /// Identifies the proof and its envelope (``SpentProofs/name(of:for:)``); 0 if no proof counts.
-        let proof: UInt64
     }
 
     /// The current settings. A new value takes effect at once, except `deviceTokens`.
@@ -164,10 +148,7 @@ package struct Admission: ~Copyable {
     ) throws(Refusal) {
         let paid = try worth(of: request.proof, for: request.hash, circuit, now)
         try checkUnproven(
-            Terms(
-                token: 0, appName: "", signer: 0, predecessor: 0, app: 0, isUnsigned: false, circuit: circuit,
-                senderProtocol: .tnp,
-                effort: paid, hasProof: request.proof != nil, proof: 0), now)
+            Terms(token: 0, circuit: circuit, senderProtocol: .tnp, effort: paid, hasProof: request.proof != nil), now)
         unproven.take(settings.unproven, now: now)
         guard circuit.site == nil else { return }
         let rate = settings.abuse
@@ -189,54 +170,44 @@ package struct Admission: ~Copyable {
         if senderProtocol == .tnp { effort.count(isRefused: true, paid: paid) }
     }
 
-    /// Gate 7 of `Intake`: checks limits and the record of the device token. If one rule refuses the submission, this uses
-    /// up no allowance of the other rules.
-    ///
-    /// The node reports a refusal that depends on the device token (dead, bound, over its rate) only where it would
-    /// have admitted an unknown device token. Otherwise an attacker who has used up the budget for unknown device
-    /// tokens could learn, without ringing the phone, whether the node serves that phone.
+    /// What gate 7 of `Intake` needs to know about a submission.
+    package struct Terms: Sendable, Redacted {
+        /// The keyed hash of the device token.
+        package let token: UInt64
+        /// The keyed hash of the key that signed the submission or, if it came by handle, of the handle owner's key; 0
+        /// if none counts.
+        package internal(set) var signer: UInt64 = 0
+        /// The keyed hash of the earlier key whose binding the signer takes over; 0 if none.
+        package internal(set) var predecessor: UInt64 = 0
+        /// The index of the submission's app in `apps`.
+        var app = 0
+        /// Whether the submission is known to be unsigned.
+        var isUnsigned = false
+        package let circuit: CircuitID
+        /// The endpoint that received the submission.
+        package let senderProtocol: SenderProtocol
+        /// The effort of the proof of work, in expected hashes; 0 if no proof counts.
+        package internal(set) var effort: UInt32 = 0
+        var hasProof = false
+        /// Identifies the proof and its envelope (``SpentProofs/name(of:for:)``); 0 if no proof counts.
+        var proof: UInt64 = 0
+        /// Whether ``checkNode(_:at:)`` counts it among its circuit's unproven device tokens in flight.
+        var isCounted = false
+    }
+
+    /// The terms of a submission, for ``admit(_:at:)``.
     /// - Parameters:
     ///   - paid: the result of ``verify(_:by:on:through:at:)``.
     ///   - access: as for ``verify(_:by:on:through:at:)``.
     ///   - app: the name of the app.
     ///   - senderProtocol: the endpoint that received the submission.
-    package mutating func admit(
-        _ submission: Submission, by access: HandleAccess? = nil, paid: UInt32, app: String, on circuit: CircuitID,
-        through senderProtocol: SenderProtocol, at moment: ClockReading
-    ) throws(Refusal) -> Ticket {
-        try admit(
-            terms(of: submission, by: access, paid: paid, app: app, on: circuit, through: senderProtocol), at: moment)
-    }
-
-    /// What gate 7 of `Intake` needs to know about a submission.
-    package struct Terms: Sendable, Redacted {
-        /// The keyed hash of the device token.
-        package let token: UInt64
-        package let appName: String
-        /// The keyed hash of the key that signed the submission or, if it came by handle, of the handle owner's key; 0
-        /// if none counts.
-        package let signer: UInt64
-        /// The keyed hash of the earlier key whose binding the signer takes over; 0 if none.
-        package let predecessor: UInt64
-        let app: Int
-        let isUnsigned: Bool
-        let circuit: CircuitID
-        package let senderProtocol: SenderProtocol
-        let effort: UInt32
-        let hasProof: Bool
-        let proof: UInt64
-        /// Whether ``checkNode(_:at:)`` counts it among its circuit's unproven device tokens in flight.
-        var isCounted = false
-    }
-
-    /// The terms of a submission: the parameters of ``admit(_:by:paid:app:on:through:at:)``.
     package mutating func terms(
         of submission: Submission, by access: HandleAccess? = nil, paid: UInt32, app: String, on circuit: CircuitID,
         through senderProtocol: SenderProtocol
     ) -> Terms {
-        let token = hash(of: submission.envelope, app: app)
+        let token = name(of: submission.envelope, app: app)
         return Terms(
-            token: token, appName: app, signer: signer(of: submission, by: access, to: token),
+            token: token, signer: signer(of: submission, by: access, to: token),
             predecessor: predecessor(of: submission, by: access, to: token), app: index(of: app),
             isUnsigned: submission.envelope.signature == nil && access == nil, circuit: circuit,
             senderProtocol: senderProtocol, effort: paid, hasProof: submission.proof != nil,
@@ -244,7 +215,12 @@ package struct Admission: ~Copyable {
                 ? 0 : submission.proof.map { SpentProofs.name(of: $0, for: submission.envelope.digest) } ?? 0)
     }
 
-    /// Gate 7 of `Intake`, by what this node knows.
+    /// Gate 7 of `Intake`: checks limits and the record of the device token. If one rule refuses the submission, this uses
+    /// up no allowance of the other rules.
+    ///
+    /// The node reports a refusal that depends on the device token (dead, bound, over its rate) only where it would
+    /// have admitted an unknown device token. Otherwise an attacker who has used up the budget for unknown device
+    /// tokens could learn, without ringing the phone, whether the node serves that phone.
     package mutating func admit(_ terms: Terms, at moment: ClockReading) throws(Refusal) -> Ticket {
         let now = moment.monotonic
         var record = tokens[terms.token] ?? TokenRecord(token: terms.token)
@@ -290,11 +266,7 @@ package struct Admission: ~Copyable {
 
     mutating func ticket(for terms: Terms, isUnproven: Bool, isShared: Bool = false) -> Ticket {
         if isUnproven { circuits.update(terms.circuit) { $0.unproven += 1 } }
-        return Ticket(
-            token: terms.token, app: terms.app, signer: terms.signer, predecessor: terms.predecessor,
-            isUnsigned: terms.isUnsigned,
-            isUnproven: isUnproven, isShared: isShared, circuit: terms.circuit, senderProtocol: terms.senderProtocol,
-            effort: terms.effort, proof: terms.proof)
+        return Ticket(terms: terms, isUnproven: isUnproven, isShared: isShared)
     }
 
     /// The refusal that the record of the device token requires; `nil` if none.
@@ -346,8 +318,8 @@ package struct Admission: ~Copyable {
         return apps.count - 1
     }
 
-    /// Hashes a phone's identity together with its app.
-    func hash(of envelope: Envelope, app: String) -> UInt64 {
+    /// The keyed hash of the device token of an envelope, together with its app.
+    package func name(of envelope: Envelope, app: String) -> UInt64 {
         Self.name(of: envelope.phone, app: app, under: hash)
     }
 

@@ -55,16 +55,16 @@ package struct EnvelopeKeys: Sendable {
     /// The keys of the envelope if it is stored.
     let stored: StoredEnvelopeKeys
     /// The keys of the claim, of device token and iv, and of the device token, and those of the budgets.
-    let all: RedisArguments
+    let all: RedisCommand
 
     /// - Parameters:
     ///   - token: the keyed hash of the device token.
     ///   - budgets: ``KeyNames/budgets(of:through:)``.
-    package init(_ envelope: Envelope, token: UInt64, budgets: RedisArguments, in names: KeyNames) {
+    package init(_ envelope: Envelope, token: UInt64, budgets: RedisCommand, in names: KeyNames) {
         let hash = Self.bytes(of: token)
         stored = StoredEnvelopeKeys(envelope.digest, in: names)
         digest = stored.digest
-        var all = RedisArguments([
+        var all = RedisCommand([
             digest, names.name(.pair, of: hash + envelope.uniquePart), names.name(.deviceToken, of: hash),
         ])
         all.append(budgets)
@@ -236,8 +236,7 @@ package struct ClaimCalls: Sendable {
         _ keys: EnvelopeKeys, content: [UInt8], ttl: UInt32, terms: Admission.Terms, limits: SharedLimits,
         senderKeysCount: Bool, obstacle: Admission.UnprovenObstacle?, record: SharedRecord
     ) -> RedisCommand {
-        var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .take), keys.all, keys: [sessionKey])
+        var command = RedisCommand(.take, keys.all, keys: [sessionKey])
         command.append(session)
         command.append(content)
         command.append(Self.claimTime(ttl: ttl))
@@ -252,8 +251,7 @@ package struct ClaimCalls: Sendable {
 
     /// Claims an envelope that this node has stored before.
     package func resume(_ keys: EnvelopeKeys, ttl: UInt32) -> RedisCommand {
-        var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .resume), keys: [keys.digest, sessionKey])
+        var command = RedisCommand(.resume, keys: [keys.digest, sessionKey])
         command.append(session)
         command.append(Self.claimTime(ttl: ttl))
         return command
@@ -264,8 +262,7 @@ package struct ClaimCalls: Sendable {
     ///   - token: the keyed hash of the device token.
     ///   - sender: the keyed hash of the only key that it is to be unbound from; 0 for any key.
     package func unbind(_ token: UInt64, from sender: UInt64, in names: KeyNames) -> RedisCommand {
-        var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .unbind), keys: [EnvelopeKeys.name(of: token, in: names)])
+        var command = RedisCommand(.unbind, keys: [EnvelopeKeys.name(of: token, in: names)])
         command.append(sender)
         return command
     }
@@ -278,7 +275,7 @@ package struct ClaimCalls: Sendable {
         _ keys: StoredEnvelopeKeys, sealed: [UInt8], for life: Duration
     ) -> RedisCommand {
         var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .keep),
+            .keep,
             keys: [keys.envelope, keys.digest, keys.ofSessions, keys.sessions])
         command.append(session)
         command.append(sealed)
@@ -290,7 +287,7 @@ package struct ClaimCalls: Sendable {
     /// - Parameter room: how many this node takes.
     package func adopt(upTo room: Int, in names: KeyNames) -> RedisCommand {
         var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .adopt),
+            .adopt,
             keys: [names.beginning(.sessionEnvelopes), names.name(.storingSessions), names.beginning(.session)])
         command.append(session)
         command.append(Int64(clamping: room))
@@ -310,7 +307,7 @@ package struct ClaimCalls: Sendable {
         wasUnproven: Bool, event: TokenEvent
     ) -> RedisCommand {
         var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .conclude), keys.all,
+            .conclude, keys.all,
             keys: [keys.stored.envelope, keys.stored.ofSessions, keys.stored.sessions])
         command.append(session)
         command.append(outcome ?? [])

@@ -14,17 +14,6 @@ extension Engine {
         return true
     }
 
-    /// Calls a function and waits for its reply.
-    /// - Throws: ``EngineProblem`` if the engine cannot be used.
-    package func call(
-        _ function: FunctionLibrary.Function, keys: [[UInt8]], _ arguments: [[UInt8]],
-        isolation: isolated (any Actor)? = #isolation
-    ) async throws(EngineProblem) -> RedisReply {
-        var command = RedisCommand(function: FunctionLibrary.current.name(of: function), keys: keys)
-        for argument in arguments { command.append(argument) }
-        return try await call(command)
-    }
-
     /// Sends a command and waits for its reply.
     /// - Throws: ``EngineProblem`` if the engine cannot be used.
     package func call(

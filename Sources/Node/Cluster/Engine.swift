@@ -88,8 +88,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
     package func stop(isolation: isolated (any Actor)? = #isolation) async {
         task?.cancel()
         if let connection {
-            var command = RedisCommand(
-                function: FunctionLibrary.current.name(of: .leave), keys: [sessionKey, names.name(.nodes)])
+            var command = RedisCommand(.leave, keys: [sessionKey, names.name(.nodes)])
             command.append(settings.node)
             _ = try? await connection.call(command)
             connection.close(.disconnected("the node stops"))
@@ -155,7 +154,7 @@ package final class Engine: RedisReceiver, @unchecked Sendable {
         heartbeatTimer?.start(after: Self.heartbeatInterval)
         state.heartbeatSent(now: .now, wall: UnixTime.milliseconds)
         var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .renew),
+            .renew,
             keys: [sessionKey, names.name(.nodes), names.name(.epoch)])
         command.append(Self.sessionTime.wholeMilliseconds)
         command.append(settings.node)

@@ -28,8 +28,7 @@ package struct EngineFacts: Sendable, Equatable {
         let (connection, _) = try await handshake.connect(to: primary)
         defer { connection.close(.disconnected("the check has ended")) }
         do throws(RedisError) {
-            let command = RedisCommand(
-                function: FunctionLibrary.current.name(of: .members), keys: [names.name(.nodes)])
+            let command = RedisCommand(.members, keys: [names.name(.nodes)])
             let start = UnixTime.milliseconds
             let reply = try await connection.call(command)
             guard let membership = Membership(reply) else {

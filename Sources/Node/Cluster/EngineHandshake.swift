@@ -96,8 +96,7 @@ package struct EngineHandshake {
         }
         var kinds: [KeyNames.Kind] = [.schema, .check, .epoch]
         if settings.handleCheck != nil { kinds.append(.handleCheck) }
-        var command = RedisCommand(
-            function: FunctionLibrary.current.name(of: .open), keys: kinds.map { names.name($0) })
+        var command = RedisCommand(.open, keys: kinds.map { names.name($0) })
         let check = names.hash(of: [], as: .check)
         command.append("\(FunctionLibrary.schema)")
         command.append(check)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Cryptography
+import Redis
 
 /// The functions that decide in the engine (Redis, "Redis functions"). Each call is atomic, and uses the engine's clock.
 package struct FunctionLibrary: Sendable {
@@ -30,4 +31,12 @@ package struct FunctionLibrary: Sendable {
 
     /// The name by which FCALL calls a function.
     package func name(of function: Function) -> String { names[function]! }
+}
+
+extension RedisCommand {
+    /// A call of a function of the library.
+    /// - Parameter encodedKeys: keys that are encoded already; they stand before `keys`.
+    package init(_ function: FunctionLibrary.Function, _ encodedKeys: RedisCommand = RedisCommand(), keys: [[UInt8]]) {
+        self.init(function: FunctionLibrary.current.name(of: function), encodedKeys, keys: keys)
+    }
 }

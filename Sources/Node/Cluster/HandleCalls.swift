@@ -1,32 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Admission
+import Handles
 import Redis
 
-/// The engine's record of a handle.
-package struct SharedHandle: Sendable, Equatable {
-    /// The sequence of the owner's last request.
-    package let sequence: UInt64
-    /// What stands behind the handle, sealed.
-    package let sealed: [UInt8]
-    /// Its state, and the time of its registration or last use, as the node stores them.
-    package let state: UInt8, time: Int64
-
-    package init(sequence: UInt64, sealed: [UInt8], state: UInt8, time: Int64) {
-        self.sequence = sequence
-        self.sealed = sealed
-        self.state = state
-        self.time = time
-    }
-
+extension SealedHandle {
     /// Decodes the reply to ``HandleCalls/exchange(_:_:life:)``; `nil` if the engine has nothing newer.
-    package init?(_ reply: RedisReply) {
+    /// - Parameter name: the keyed hash of the handle.
+    package init?(_ reply: RedisReply, of name: [UInt8]) {
         guard let parts = reply.elements, parts.count == 4,
-            let sequence = parts[0].text.flatMap({ UInt64($0, radix: 10) }),
-            let sealed = parts[1].bytes, let state = parts[2].integer.flatMap({ UInt8(exactly: $0) }),
+            let sequence = parts[0].text.flatMap({ UInt64($0, radix: 10) }), let sealed = parts[1].bytes,
+            let state = parts[2].integer.flatMap({ UInt8(exactly: $0) }).flatMap({ HandleEntry.State(rawValue: $0) }),
             let time = parts[3].integer
         else { return nil }
-        self.init(sequence: sequence, sealed: sealed, state: state, time: time)
+        self.init(name: name, sealed: sealed, state: state, time: time, sequence: sequence)
     }
 }
 
@@ -41,11 +28,11 @@ package struct HandleCalls: Sendable {
     ///   - name: the keyed hash of the handle, the same at all nodes.
     ///   - own: the node's record, if it has one.
     ///   - life: the seconds for which the engine keeps it.
-    package func exchange(_ name: [UInt8], _ own: SharedHandle?, life: Int64) -> RedisCommand {
-        var command = command(.handle, keys: [names.name(.handle, of: name)])
+    package func exchange(_ name: [UInt8], _ own: SealedHandle?, life: Int64) -> RedisCommand {
+        var command = RedisCommand(.handle, keys: [names.name(.handle, of: name)])
         command.append(own.map { "\($0.sequence)" } ?? "")
         command.append(own?.sealed ?? [])
-        command.append(Int64(clamping: own?.state ?? 0))
+        command.append(Int64(clamping: own?.state.rawValue ?? 0))
         command.append(own?.time ?? 0)
         command.append(life)
         return command
@@ -56,7 +43,7 @@ package struct HandleCalls: Sendable {
     ///   - day: the beginning of the day, Unix time in seconds.
     ///   - life: the seconds for which the engine keeps the handle.
     package func ring(_ name: [UInt8], on day: Int64, life: Int64) -> RedisCommand {
-        var command = command(.ring, keys: [names.name(.handle, of: name)])
+        var command = RedisCommand(.ring, keys: [names.name(.handle, of: name)])
         command.append(day)
         command.append(life)
         return command
@@ -64,13 +51,10 @@ package struct HandleCalls: Sendable {
 
     /// Takes one from the budget of unproven device tokens for a REGISTER, or gives it back.
     package func spend(_ settings: AdmissionSettings, isRefund: Bool) -> RedisCommand {
-        var command = command(.spend, keys: [names.name(of: .unproven, app: "", through: .tnp)])
+        var command = RedisCommand(.spend, keys: [names.name(of: .unproven, app: "", through: .tnp)])
         for argument in SharedLimits.rate(settings.unproven) { command.append(argument) }
         command.append(isRefund ? "1" : "0")
         return command
     }
 
-    private func command(_ function: FunctionLibrary.Function, keys: [[UInt8]]) -> RedisCommand {
-        RedisCommand(function: FunctionLibrary.current.name(of: function), keys: keys)
-    }
 }

@@ -85,8 +85,8 @@ package struct KeyNames: Sendable {
 
     /// The names of the keys of all budgets from which a submission takes.
     /// - Parameter app: the name of the app.
-    package func budgets(of app: String, through senderProtocol: Admission.SenderProtocol) -> RedisArguments {
-        RedisArguments(SharedBudget.allCases.map { name(of: $0, app: app, through: senderProtocol) })
+    package func budgets(of app: String, through senderProtocol: Admission.SenderProtocol) -> RedisCommand {
+        RedisCommand(SharedBudget.allCases.map { name(of: $0, app: app, through: senderProtocol) })
     }
 
     /// The name of the key of a session, whose id is public.

@@ -101,8 +101,8 @@ extension DeliveryCore {
         // On the monotonic clock, because the wall clock may be corrected during the wait.
         let expiresAt: Int64 =
             switch pending.expiry {
-            case .nowOrNever: clock.seconds + patience
-            case .at(let time): clock.seconds + min(max(0, time - now.unix), patience)
+            case .nowOrNever: clock.wholeSeconds + patience
+            case .at(let time): clock.wholeSeconds + min(max(0, time - now.unix), patience)
             }
         let origin = pending.origin
         pending.phase = .queued(since: clock)

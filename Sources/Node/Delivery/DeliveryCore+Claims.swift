@@ -82,12 +82,6 @@ extension DeliveryCore {
         return lease.holds(generation, at: now.monotonic)
     }
 
-    /// Records a heartbeat that the other nodes can see.
-    /// - Parameters:
-    ///   - end: when the claims of this node end without another one.
-    ///   - isNew: whether other nodes may have taken over what this node had claimed.
-    mutating func renewClaims(until end: MonotonicTime, isNew: Bool) { lease.renew(until: end, isNew: isNew) }
-
     /// Claims an envelope again that another node had.
     mutating func claimAgain(_ pending: PendingEnvelope, _ now: ClockReading) {
         let isLate = pending.custody.row == nil && now.monotonic - pending.content.acceptedAt > limits.retry.patience

@@ -210,7 +210,7 @@ struct DeliveryCore: ~Copyable {
         }
         if hasRoom(for: route) { return nil }
         let makesRoom = lanes[route]?.queue.canMakeRoom(
-            for: origin.circuit.rawValue, band: origin.band, now: now.seconds)
+            for: origin.circuit.rawValue, band: origin.band, now: now.wholeSeconds)
         return makesRoom == true ? nil : Self.busy
     }
 
@@ -272,7 +272,7 @@ struct DeliveryCore: ~Copyable {
     /// Evicts an envelope from a queue for a new one, if the queue's fairness allows that.
     private mutating func makeRoom(on route: RouteTable.Number, for origin: Origin, _ now: MonotonicTime) -> Bool {
         guard let lane = lanes[route],
-            let victim = lane.queue.makeRoom(for: origin.circuit.rawValue, band: origin.band, now: now.seconds)
+            let victim = lane.queue.makeRoom(for: origin.circuit.rawValue, band: origin.band, now: now.wholeSeconds)
         else { return false }
         rejected.append((victim, route, lane.generation))
         return true
@@ -315,7 +315,7 @@ struct DeliveryCore: ~Copyable {
         if schedule.shortage != nil { updateShortage(shortage()) }
         for route in lanes.numbers {
             guard let lane = lanes[route], !lane.queue.isEmpty else { continue }
-            for waiting in lane.queue.removeExpired(at: now.monotonic.seconds) {
+            for waiting in lane.queue.removeExpired(at: now.monotonic.wholeSeconds) {
                 rejected.append((waiting, route, lane.generation))
             }
         }
@@ -428,11 +428,6 @@ struct DeliveryCore: ~Copyable {
     /// shorter than the node's patience seems older than it is.
     func maximumWait(at lane: Lane, _ now: MonotonicTime) -> Duration {
         guard let expiry = lane.queue.nextExpiry() else { return .zero }
-        return .seconds(max(0, patience - (expiry - now.seconds)))
+        return .seconds(max(0, patience - (expiry - now.wholeSeconds)))
     }
-}
-
-extension MonotonicTime {
-    /// Whole seconds, as the fair queue counts time.
-    var seconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
 }

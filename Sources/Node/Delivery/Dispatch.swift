@@ -81,11 +81,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
 
     /// Replaces the provider of each route; a route without a new provider is no longer served. Replaced providers
     /// finish their requests in flight.
-    package func replace(_ providers: [Route: any Provider], limits: DispatchLimits) {
-        serve(providers, limits: limits)
-    }
-
-    private func serve(_ new: [Route: any Provider], limits: DispatchLimits) {
+    package func serve(_ new: [Route: any Provider], limits: DispatchLimits) {
         // The reload may have waited for the key holder since the loop last read the clock.
         loop.readClock()
         var replaced: [Route: any Provider] = [:]
@@ -303,7 +299,7 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
     /// - Parameters:
     ///   - end: when the claims of this node end without another one.
     ///   - isNew: whether other nodes may have taken over what this node had claimed.
-    package func renewClaims(until end: MonotonicTime, isNew: Bool) { core.renewClaims(until: end, isNew: isNew) }
+    package func renewClaims(until end: MonotonicTime, isNew: Bool) { core.lease.renew(until: end, isNew: isNew) }
 
     /// How many stored envelopes of ended nodes of the cluster ``adopt(_:)`` may bring.
     package var roomToAdopt: Int { core.roomToAdopt }

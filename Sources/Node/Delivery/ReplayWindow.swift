@@ -88,12 +88,6 @@ struct ReplayWindow {
         details = OutcomeDetails(maximumBytes: OutcomeDetails.maximumBytes(outcomes: capacity))
     }
 
-    /// The maximum number of bytes of a window with so many outcomes, and as many pairs.
-    static func maximumBytes(capacity: Int) -> Int {
-        capacity * MemoryLayout<Remembered>.stride + FlatTable<UInt32>.maximumBytes(entries: capacity)
-            + FlatTable<Pair>.maximumBytes(entries: capacity) + OutcomeDetails.maximumBytes(outcomes: capacity)
-    }
-
     private static let nanoseconds: UInt64 = 1_000_000
 
     /// The first whole millisecond at or after a time.

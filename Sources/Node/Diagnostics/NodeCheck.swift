@@ -91,8 +91,8 @@ package actor NodeCheck {
     private func ports() -> [Finding] {
         var findings: [Finding] = []
         for (key, endpoint) in configuration.listen.endpoints {
-            let obstacle = PortCheck.State(configuration.listen.obstacle(to: endpoint))
-            findings.append(PortCheck(key: key, endpoint: endpoint, state: obstacle, lock: state.lock).finding)
+            let obstacle = configuration.listen.obstacle(to: endpoint)
+            findings.append(PortCheck(key: key, endpoint: endpoint, obstacle: obstacle, lock: state.lock).finding)
         }
         return findings
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AdminPort
 import Cryptography
 import EventLoop
 import NodeConfiguration
@@ -31,7 +32,7 @@ final class Canary: @unchecked Sendable {
     private let collapseID = Array(Hex.encode(SecureRandom.bytes(8)).utf8)
     private let loop: EventLoop
     private let address: () -> Address?
-    private let report: (CanaryRecord.Attempt) -> Void
+    private let report: (NodeSnapshot.Attempt) -> Void
     private(set) var record = CanaryRecord(started: UnixTime.now)
     private var task: Task<Void, Never>?
 
@@ -42,7 +43,7 @@ final class Canary: @unchecked Sendable {
     /// - Throws: `ConfigurationError`.
     init(
         _ settings: Configuration.Canary, _ configuration: Configuration, on loop: EventLoop,
-        address: @escaping () -> Address?, report: @escaping (CanaryRecord.Attempt) -> Void
+        address: @escaping () -> Address?, report: @escaping (NodeSnapshot.Attempt) -> Void
     ) throws(ConfigurationError) {
         self.settings = settings
         self.loop = loop

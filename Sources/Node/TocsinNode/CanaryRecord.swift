@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AdminPort
+
 /// Records the canary's attempts, and decides when the next one follows. No I/O and no clock.
 struct CanaryRecord {
-    /// An attempt that has ended.
-    struct Attempt: Equatable {
-        /// When it ended, Unix time in seconds.
-        let time: Int64
-        /// Whether the push service has accepted the notification.
-        let isDelivered: Bool
-        /// The outcome, or why there is none.
-        let text: String
-    }
-
     /// The longest pause before the first attempt, in which tor publishes the onion.
     private static let maximumFirstPause = Duration.seconds(60)
     /// By how much a pause may differ from the interval, as a fraction, so that the times do not identify the node.
     private static let jitter = 0.1
 
     /// The last attempt; `nil` before the first one.
-    private(set) var last: Attempt?
+    private(set) var last: NodeSnapshot.Attempt?
     /// When the phone was last rung; before the first time, when this canary was made, at the start or by a reload.
     /// Unix time in seconds.
     private(set) var lastSuccess: Int64
@@ -26,8 +18,8 @@ struct CanaryRecord {
     init(started: Int64) { lastSuccess = started }
 
     /// Records an attempt.
-    mutating func ended(at time: Int64, isDelivered: Bool, text: String) -> Attempt {
-        let attempt = Attempt(time: time, isDelivered: isDelivered, text: text)
+    mutating func ended(at time: Int64, isDelivered: Bool, text: String) -> NodeSnapshot.Attempt {
+        let attempt = NodeSnapshot.Attempt(isDelivered: isDelivered, text: text)
         last = attempt
         if isDelivered { lastSuccess = time }
         return attempt

@@ -257,7 +257,7 @@ final class EventLog {
     }
 
     /// Logs each failure of the canary, and a success after the start or after a failure.
-    func canary(_ result: CanaryRecord.Attempt) {
+    func canary(_ result: NodeSnapshot.Attempt) {
         defer { canaryWorks = result.isDelivered }
         if !result.isDelivered {
             logger.error(

@@ -465,7 +465,7 @@ final class NodeMetrics {
     }
 
     /// Shows a result of the canary.
-    func show(canary result: CanaryRecord.Attempt, lastSuccess: Int64) {
+    func show(canary result: NodeSnapshot.Attempt, lastSuccess: Int64) {
         setCanary(.canarySuccess, result.isDelivered ? 1 : 0)
         setCanary(.canaryLastSuccess, lastSuccess)
     }

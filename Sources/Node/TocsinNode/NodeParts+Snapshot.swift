@@ -31,7 +31,7 @@ extension NodeParts: AdminServer.Source {
         snapshot.canary = canary.canary.map { canary in
             NodeSnapshot.Canary(
                 interval: canary.settings.interval, lastSuccess: canary.record.lastSuccess,
-                last: canary.record.last.map { NodeSnapshot.Attempt(isDelivered: $0.isDelivered, text: $0.text) })
+                last: canary.record.last)
         }
         snapshot.tor = torState
         return snapshot

@@ -272,7 +272,7 @@ final class NodeParts: DispatchObserver {
         configuration = new
         log.logger.logLevel = new.logLevel
         (metrics.relayed, log.relayed) = (providers.upstreamRoutes, providers.upstreamRoutes)
-        dispatch.replace(providers.providers, limits: new.dispatchLimits)
+        dispatch.serve(providers.providers, limits: new.dispatchLimits)
         intakeState.settings = new.admission
         cluster?.outcomes.settingsChanged()
         if let settings = new.handles { handles?.limits = HandleStore.Limits(settings) }

@@ -2,23 +2,31 @@
 
 import Cryptography
 
-/// A command for a Redis server (Redis, "Redis serialization protocol specification": an array of bulk strings). Prints as
-/// `<redacted>`, because arguments may be secret.
+/// A command for a Redis server (Redis, "Redis serialization protocol specification": an array of bulk strings), or
+/// arguments that many commands share. Prints as `<redacted>`, because arguments may be secret.
 package struct RedisCommand: Sendable, Redacted {
     /// The capacity that a function call reserves at its creation, in bytes.
     private static let typicalLength = 1024
 
-    private var arguments = RedisArguments()
+    /// The encoded arguments, the command's name included.
+    private var bytes: [UInt8] = []
+    /// The number of arguments.
+    package private(set) var count = 0
 
     /// A command with these words.
     package init(_ words: String...) {
         for word in words { append(word) }
     }
 
+    /// Arguments, to be added to commands.
+    package init(_ arguments: [[UInt8]]) {
+        for argument in arguments { append(argument) }
+    }
+
     /// A call of a function (FCALL).
     /// - Parameter encodedKeys: keys that are encoded already; they stand before `keys`.
-    package init(function: String, _ encodedKeys: RedisArguments = RedisArguments(), keys: [[UInt8]]) {
-        arguments.reserve(Self.typicalLength)
+    package init(function: String, _ encodedKeys: RedisCommand = RedisCommand(), keys: [[UInt8]]) {
+        bytes.reserveCapacity(Self.typicalLength)
         append("FCALL")
         append(function)
         append(UInt64(clamping: encodedKeys.count + keys.count))
@@ -26,42 +34,13 @@ package struct RedisCommand: Sendable, Redacted {
         for key in keys { append(key) }
     }
 
-    package mutating func append(_ argument: [UInt8]) { arguments.append(argument) }
-
-    package mutating func append(_ argument: String) { arguments.append(argument) }
-
-    package mutating func append(_ argument: UnsafeRawBufferPointer) { arguments.append(argument) }
-
-    /// Adds a number, in decimal digits.
-    package mutating func append(_ argument: Int64) { arguments.append(argument) }
-
-    /// Adds a number, in decimal digits.
-    package mutating func append(_ argument: UInt64) { arguments.append(argument) }
-
-    package mutating func append(_ others: RedisArguments) { arguments.append(others) }
-
     /// Appends the encoded command.
     func encode(into output: inout [UInt8]) {
         output.append(copying: "*")
-        output.append(decimal: UInt64(clamping: arguments.count))
+        output.append(decimal: UInt64(clamping: count))
         output.append(copying: "\r\n")
-        output.append(copying: arguments.bytes)
+        output.append(copying: bytes)
     }
-}
-
-/// Encoded arguments, which many commands can share. Prints as `<redacted>`.
-package struct RedisArguments: Sendable, Redacted {
-    fileprivate var bytes: [UInt8] = []
-    /// The number of arguments.
-    package private(set) var count = 0
-
-    package init() {}
-
-    package init(_ arguments: [[UInt8]]) {
-        for argument in arguments { append(argument) }
-    }
-
-    fileprivate mutating func reserve(_ count: Int) { bytes.reserveCapacity(count) }
 
     package mutating func append(_ argument: [UInt8]) {
         argument.withUnsafeBytes { append($0) }
@@ -91,7 +70,8 @@ package struct RedisArguments: Sendable, Redacted {
         end()
     }
 
-    package mutating func append(_ others: RedisArguments) {
+    /// Adds arguments that are encoded already.
+    package mutating func append(_ others: RedisCommand) {
         bytes.append(copying: others.bytes)
         count += others.count
     }

@@ -89,14 +89,15 @@ import Tor
                         (app.delivery(APNsDelivery.self) != nil, app.delivery(FCMDelivery.self)?.serviceAccountFile)
                             == (apple != nil, account))
                     if apple != nil { #expect(app.delivery(APNsDelivery.self)?.profile.topic == "com.example.mine") }
-                    switch (apple, app.delivery(APNsDelivery.self)?.credential) {
-                    case (nil, nil): break
-                    case (.key?, .token(let file, let keyID, let teamID)?):
-                        #expect((file, keyID, teamID) == ("/k.p8", "ABCDE12345", "FGHIJ67890"))
-                    case (.certificate(_, let password)?, .certificate(let file, let passwordFile)?):
-                        #expect((file, passwordFile) == ("/c.p12", password))
-                    default: Issue.record("another credential than was said")
-                    }
+                    let expected =
+                        switch apple {
+                        case nil: nil as CredentialReference?
+                        case .key?:
+                            AppleKeyCredential.reference(file: "/k.p8", keyID: "ABCDE12345", teamID: "FGHIJ67890")
+                        case .certificate(_, let password)?:
+                            AppleCertificateCredential.reference(file: "/c.p12", passwordFile: password)
+                        }
+                    #expect(app.delivery(APNsDelivery.self)?.credentials[0].reference == expected)
                     #expect(new.text.split(separator: "\n").allSatisfy { $0.utf8.count <= 160 })
                 }
             }
@@ -283,14 +284,9 @@ import Tor
             #expect(mode(file) == 0o640 && mode("\(directory)/state") == 0o700)
             let read = try Configuration(file: file)
             #expect(read.apps.map(\.name) == ["bisq"])
-            guard
-                case .token(let keyFile, "ABCDE12345", "FGHIJ67890")? = read.apps[0].delivery(APNsDelivery.self)?
-                    .credential
-            else {
-                Issue.record("another credential than was said")
-                return
-            }
-            #expect(keyFile == "\(directory)/AuthKey_ABCDE12345.p8")
+            let keyFile = "\(directory)/AuthKey_ABCDE12345.p8"
+            let reference = AppleKeyCredential.reference(file: keyFile, keyID: "ABCDE12345", teamID: "FGHIJ67890")
+            #expect(read.apps[0].delivery(APNsDelivery.self)?.credentials[0].reference == reference)
             let text = try String(contentsOfFile: file, encoding: .utf8)
             let pem = try String(contentsOfFile: keyFile, encoding: .utf8)
             let isSecretIn = pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.contains { text.contains($0) }

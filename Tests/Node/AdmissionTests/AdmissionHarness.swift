@@ -106,7 +106,9 @@ final class AdmissionHarness {
             let submission = Submission(request: 1, envelope: envelope, proof: proof, signature: signature)
             let paid = try admission.verify(submission, on: circuit, through: senderProtocol, at: now)
             return .admitted(
-                try admission.admit(submission, paid: paid, app: app, on: circuit, through: senderProtocol, at: moment))
+                try admission.admit(
+                    admission.terms(of: submission, paid: paid, app: app, on: circuit, through: senderProtocol),
+                    at: moment))
         } catch {
             return .refused(error)
         }

@@ -59,28 +59,28 @@ extension AdmissionTests {
 
     @Test func `a valid proof is admitted and counts its full effort`() throws {
         let harness = makeHarness()
-        #expect(try harness.submit(to: 1, solving: puzzle(harness)).ticket?.effort == 256)
-        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 1000)).ticket?.effort == 1000)
+        #expect(try harness.submit(to: 1, solving: puzzle(harness)).ticket?.terms.effort == 256)
+        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 1000)).ticket?.terms.effort == 1000)
     }
 
     @Test func `with puzzles off no proof counts`() throws {
         let harness = makeHarness { $0.puzzle = .init(mode: .off) }
-        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 100)).ticket?.effort == 0)
+        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 100)).ticket?.terms.effort == 0)
     }
 
     @Test func `an optional proof counts if it is valid and reaches the minimum effort`()
         throws
     {
         let harness = makeHarness { $0.puzzle = .init(mode: .adaptive, minimum: 50) }
-        #expect(try harness.submit(to: 1).ticket?.effort == 0)
-        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 100)).ticket?.effort == 100)
-        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 50)).ticket?.effort == 50)
+        #expect(try harness.submit(to: 1).ticket?.terms.effort == 0)
+        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 100)).ticket?.terms.effort == 100)
+        #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: 50)).ticket?.terms.effort == 50)
         for effort in [1, 2, 49] as [UInt32] {
-            #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: effort)).ticket?.effort == 0)
+            #expect(try harness.submit(to: 1, solving: puzzle(harness, effort: effort)).ticket?.terms.effort == 0)
         }
         for _ in 0..<50 {
             let answer = try submitWrong(harness, to: 1)
-            #expect(answer.ticket?.effort == 0)
+            #expect(answer.ticket?.terms.effort == 0)
             harness.conclude(answer)
         }
     }
@@ -198,7 +198,7 @@ extension AdmissionTests {
         #expect(try harness.submit(to: 30).refusal == Refusal(.retry(.proofRequired, after: 0), puzzle: expected))
         let small = try harness.submit(to: 30, solving: puzzle(harness, effort: 255))
         #expect(small.refusal == Refusal(.retry(.proofWrong, after: 0), puzzle: expected))
-        #expect(try harness.submit(to: 30, solving: required).ticket?.effort == 256)
+        #expect(try harness.submit(to: 30, solving: required).ticket?.terms.effort == 256)
         #expect(try harness.submit(to: 1).isAdmitted)
     }
 

@@ -302,7 +302,7 @@ import Testing
         // What the engine keeps of the device token is what the node alone keeps.
         let found = try #require(reply.bytes.flatMap { SharedRecord.decode($0)?.record }, "\(reply)")
         guard case .none = event else {
-            let kept = try #require(alone.admission.tokens[open.alone.token])
+            let kept = try #require(alone.admission.tokens[open.alone.terms.token])
             let settings = Self.settings
             #expect(found.standing == settings.standing(of: kept, on: now.day).rawValue)
             #expect(found.sender == settings.sender(of: kept, on: now.day))

@@ -63,6 +63,14 @@ import Time
         try await admin(server, [words], on: domain)
     }
 
+    /// A call about a provider token.
+    private func call(_ function: FunctionLibrary.Function, _ arguments: [String], of engine: Engine) -> RedisCommand {
+        var command = RedisCommand(
+            function, keys: [.providerToken, .providerTokenLock].map { engine.names.name($0, of: [1]) })
+        for argument in arguments { command.append(argument) }
+        return command
+    }
+
     /// Runs commands on one connection.
     /// - Returns: the last reply.
     private func admin(
@@ -103,7 +111,7 @@ import Time
             await server.kill()
             while engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(5)) }
             do {
-                _ = try await engine.call(.token, keys: [[1], [2]], [])
+                _ = try await engine.call(RedisCommand(.token, keys: [[1], [2]]))
                 Issue.record("a call without an engine")
             } catch {
                 #expect(error as? EngineProblem == engine.status.problem)
@@ -183,10 +191,7 @@ import Time
             let events = Events()
             let engine = await engine(settings, events, on: domain)
             #expect(engine.status.isAvailable)
-            let offered = try await engine.call(
-                .offer,
-                keys: [engine.names.name(.providerToken, of: [1]), engine.names.name(.providerTokenLock, of: [1])],
-                ["id", "sealed", "0", "1200", "3600"].map { Array($0.utf8) })
+            let offered = try await engine.call(call(.offer, ["id", "sealed", "0", "1200", "3600"], of: engine))
             #expect(offered.elements?.first == .bytes(Array("sealed".utf8)))
             // The Sentinel must know the replica before it can promote it.
             while try await admin(sentinel, ["SENTINEL", "replicas", "test"], on: domain).elements?.isEmpty != false {
@@ -199,10 +204,7 @@ import Time
             while engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(20)) }
             while !engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(20)) }
             #expect(!events.all.contains(.lostState))
-            let token = try await engine.call(
-                .token,
-                keys: [engine.names.name(.providerToken, of: [1]), engine.names.name(.providerTokenLock, of: [1])],
-                ["", "2880", "1200"].map { Array($0.utf8) })
+            let token = try await engine.call(call(.token, ["", "2880", "1200"], of: engine))
             #expect(token.elements?.first == .bytes(Array("sealed".utf8)))
             await engine.stop()
             for server in [replica, sentinel] { await server.stop() }
@@ -234,19 +236,13 @@ import Time
             // The Sentinel has named the other one: a second later, nothing goes to the demoted one.
             await domain.loop.sleep(for: .milliseconds(1500))
             while !engine.status.isAvailable { await domain.loop.sleep(for: .milliseconds(5)) }
-            let offered = try await engine.call(
-                .offer,
-                keys: [engine.names.name(.providerToken, of: [1]), engine.names.name(.providerTokenLock, of: [1])],
-                ["id", "sealed", "0", "1200", "3600"].map { Array($0.utf8) })
+            let offered = try await engine.call(call(.offer, ["id", "sealed", "0", "1200", "3600"], of: engine))
             #expect(offered.elements?.first == .bytes(Array("sealed".utf8)))
             #expect(try await admin(replica, ["ROLE"], on: domain).elements?.first?.text == "master")
             // What it took is with the new primary.
             settings.address = .direct(replica.endpoint)
             let other = await self.engine(settings, Events(), on: domain)
-            let token = try await other.call(
-                .token,
-                keys: [other.names.name(.providerToken, of: [1]), other.names.name(.providerTokenLock, of: [1])],
-                ["", "2880", "1200"].map { Array($0.utf8) })
+            let token = try await other.call(call(.token, ["", "2880", "1200"], of: other))
             #expect(token.elements?.first == .bytes(Array("sealed".utf8)))
             for node in [engine, other] { await node.stop() }
             for server in [primary, replica, sentinel] { await server.stop() }

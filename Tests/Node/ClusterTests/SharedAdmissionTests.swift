@@ -134,7 +134,7 @@ import Time
         return try await peer.call(
             peer.engine.claims.conclude(
                 sent.keys, outcome: outcome.kind == .retry ? nil : Array("sealed".utf8), window: .seconds(600),
-                limits: SharedLimits(peer.admission.settings, for: ticket.senderProtocol),
+                limits: SharedLimits(peer.admission.settings, for: ticket.terms.senderProtocol),
                 refund: Admission.Refund(outcome, contact: contact), wasUnproven: ticket.isUnproven, event: event),
             on: domain)
     }

@@ -345,7 +345,7 @@ final class DeliveryCoreModel {
     /// - Parameters:
     ///   - time: how long the claims hold without another one.
     ///   - isNew: whether other nodes may have taken over what this node had claimed.
-    func renewClaims(for time: Duration, isNew: Bool = false) { core.renewClaims(until: clock + time, isNew: isNew) }
+    func renewClaims(for time: Duration, isNew: Bool = false) { core.lease.renew(until: clock + time, isNew: isNew) }
 
     /// Gives the node a stored envelope of another node that has ended.
     /// - Parameter age: how long ago that node has accepted it, in seconds.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import EventLoop
 import Foundation
 import HTTP2
 import Providers
@@ -12,6 +11,7 @@ import Testing
 
 @testable import Cryptography
 @testable import Diagnostics
+@testable import EventLoop
 @testable import TocsinNode
 @testable import Tor
 
@@ -183,16 +183,17 @@ import Testing
     }
 
     @Test func `a port in use is fine only if the node is running`() {
-        let cases: [(PortCheck.State, LockState, Finding.Grade)] = [
-            (.free, .free, .ok), (.free, .held(pid: 1), .warning), (.free, .unknown(reason: "x"), .ok),
-            (.inUse, .free, .failed), (.inUse, .held(pid: nil), .ok), (.inUse, .unknown(reason: "x"), .warning),
-            (.impossible("x"), .free, .failed), (.impossible("x"), .held(pid: 1), .failed),
+        let endpoint = Endpoint.tcp(host: "127.0.0.1", port: 1)
+        let inUse = ListenError(endpoint: endpoint, reason: "x", isInUse: true)
+        let impossible = ListenError(endpoint: endpoint, reason: "x")
+        let cases: [(ListenError?, LockState, Finding.Grade)] = [
+            (nil, .free, .ok), (nil, .held(pid: 1), .warning), (nil, .unknown(reason: "x"), .ok),
+            (inUse, .free, .failed), (inUse, .held(pid: nil), .ok), (inUse, .unknown(reason: "x"), .warning),
+            (impossible, .free, .failed), (impossible, .held(pid: 1), .failed),
         ]
-        for (state, lock, grade) in cases {
-            let finding = PortCheck(
-                key: "listen.tnp", endpoint: .tcp(host: "127.0.0.1", port: 1), state: state, lock: lock
-            ).finding
-            #expect(finding.grade == grade, "\(state) \(lock)")
+        for (obstacle, lock, grade) in cases {
+            let finding = PortCheck(key: "listen.tnp", endpoint: endpoint, obstacle: obstacle, lock: lock).finding
+            #expect(finding.grade == grade, "\(obstacle.debugDescription) \(lock)")
         }
     }
 

@@ -123,7 +123,9 @@ import Tor
         #expect(apns.profile.sound == "bell.caf")
         #expect(apns.profile.contentAvailable == .always)
         #expect(apns.profile.mutableContent == .never)
-        #expect(Credential(apns.credential) == .token("/keys/AuthKey.p8", "ABC123DEFG", "TEAM123456"))
+        #expect(
+            apns.credentials[0].reference
+                == AppleKeyCredential.reference(file: "/keys/AuthKey.p8", keyID: "ABC123DEFG", teamID: "TEAM123456"))
         let fcm = try #require(bisq.delivery(FCMDelivery.self))
         #expect(fcm.serviceAccountFile == "/keys/firebase.json")
         #expect(fcm.profile.messageMagic == "BisqMessage2")
@@ -138,7 +140,9 @@ import Tor
         let other = try #require(connect.delivery(APNsDelivery.self))
         #expect(other.profile.format == .sealed)
         #expect(other.profile.alert == .localized(key: "notification"))
-        #expect(Credential(other.credential) == .certificate("/keys/push.p12", "/keys/push.password"))
+        #expect(
+            other.credentials[0].reference
+                == AppleCertificateCredential.reference(file: "/keys/push.p12", passwordFile: "/keys/push.password"))
         #expect(connect.delivery(FCMDelivery.self)?.profile.format == .sealed)
         #expect(connect.delivery(FCMDelivery.self)?.profile.notification?.title == nil)
     }
@@ -380,20 +384,26 @@ import Tor
             #expect(google.trustFile == "\(directory)/../ca.pem")
             try #require(configuration.apps.count == 2)
             let token = try #require(configuration.apps[0].delivery(APNsDelivery.self))
-            #expect(Credential(token.credential) == .token("\(directory)/keys/a.p8", "ABC123DEFG", "TEAM123456"))
+            #expect(
+                token.credentials[0].reference
+                    == AppleKeyCredential.reference(
+                        file: "\(directory)/keys/a.p8", keyID: "ABC123DEFG", teamID: "TEAM123456"))
             #expect(
                 configuration.apps[0].delivery(FCMDelivery.self)?.serviceAccountFile == "\(directory)/firebase.json")
             let certificate = try #require(configuration.apps[1].delivery(APNsDelivery.self))
             #expect(
-                Credential(certificate.credential)
-                    == .certificate("\(directory)/push.p12", "\(directory)/push.password"))
+                certificate.credentials[0].reference
+                    == AppleCertificateCredential.reference(
+                        file: "\(directory)/push.p12", passwordFile: "\(directory)/push.password"))
         }
     }
 
     @Test func `a certificate needs no password file`() throws {
         let configuration = try Configuration(text: apple("certificate_file = \"push.p12\""), file: file)
         let apns = try #require(configuration.apps.first?.delivery(APNsDelivery.self))
-        #expect(Credential(apns.credential) == .certificate("/etc/tocsin/push.p12", nil))
+        #expect(
+            apns.credentials[0].reference
+                == AppleCertificateCredential.reference(file: "/etc/tocsin/push.p12", passwordFile: nil))
     }
 
     @Test(arguments: ["trace", "debug", "info", "notice", "warning", "error", "critical"])
@@ -1093,19 +1103,6 @@ import Tor
     ) -> ConfigurationError? {
         #expect(throws: ConfigurationError.self, sourceLocation: sourceLocation) {
             try Configuration(text: text, file: file)
-        }
-    }
-
-    /// A comparable form of an APNs credential.
-    private enum Credential: Equatable {
-        case token(String, String, String)
-        case certificate(String, String?)
-
-        init(_ credential: APNsCredential) {
-            switch credential {
-            case .token(let keyFile, let keyID, let teamID): self = .token(keyFile, keyID, teamID)
-            case .certificate(let file, let passwordFile): self = .certificate(file, passwordFile)
-            }
         }
     }
 

@@ -31,11 +31,9 @@ import Testing
             // Secrets are files with absolute paths, because operators copy the example to another directory.
             let app = try #require(configuration.apps.first)
             #expect(app.delivery(FCMDelivery.self)?.serviceAccountFile.hasPrefix("/etc/tocsin/") == true, "\(name)")
-            guard case .token(let keyFile, _, _)? = app.delivery(APNsDelivery.self)?.credential else {
-                Issue.record("\(name) has no key_file")
-                continue
-            }
-            #expect(keyFile.hasPrefix("/etc/tocsin/"), "\(name)")
+            let reference = app.delivery(APNsDelivery.self)?.credentials[0].reference
+            #expect(reference?.kind == AppleKeyCredential.kind, "\(name) has no key_file")
+            #expect(reference?.files[0].hasPrefix("/etc/tocsin/") == true, "\(name)")
         }
     }
 

@@ -183,7 +183,7 @@ import Time
         metrics.decided(alone: true)
         metrics.decided(alone: false)
         metrics.show(canary: Configuration.Canary(phoneFile: "phone", interval: 60), since: 1)
-        metrics.show(canary: CanaryRecord.Attempt(time: 1, isDelivered: true, text: ""), lastSuccess: 1)
+        metrics.show(canary: NodeSnapshot.Attempt(isDelivered: true, text: ""), lastSuccess: 1)
         metrics.show(TorStatus())
         metrics.show(ReloadState())
         metrics.countLostKeyHolder()

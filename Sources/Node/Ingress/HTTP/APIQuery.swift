@@ -5,32 +5,11 @@ import TNP
 
 /// The query of `GET /relay`, as Bisq 1, Haveno and early Bisq 2 send it.
 struct APIQuery: Redacted {
-    /// The decoded values, by ``Name``.
-    private var values = InlineArray<7, Bytes?>(repeating: nil)
+    /// The decoded values of the known parameters.
+    private var values: [Name: Bytes] = [:]
 
-    /// The known parameters; the raw value is the place in ``values``.
-    private enum Name: Int, CaseIterable {
+    private enum Name: String {
         case isAndroid, isProduction, isContentAvailable, mutableContent, snd, token, msg
-
-        var text: StaticString {
-            switch self {
-            case .isAndroid: "isAndroid"
-            case .isProduction: "isProduction"
-            case .isContentAvailable: "isContentAvailable"
-            case .mutableContent: "mutableContent"
-            case .snd: "snd"
-            case .token: "token"
-            case .msg: "msg"
-            }
-        }
-
-        init?(_ bytes: Bytes) {
-            for name in Name.allCases where name.text.withUTF8Buffer({ $0.elementsEqual(bytes) }) {
-                self = name
-                return
-            }
-            return nil
-        }
     }
 
     /// Reads the known parameters, in any order, and ignores others.
@@ -44,11 +23,11 @@ struct APIQuery: Redacted {
             guard let name = PercentEncoding.decode(pair[..<equals], isForm: true),
                 let value = PercentEncoding.decode(pair[equals...].dropFirst(), isForm: true)
             else { throw Rejection(.malformed, "the query has a % that is not followed by two hexadecimal digits") }
-            if let name = Name(name) {
-                guard values[name.rawValue] == nil else {
-                    throw Rejection(.malformed, "the parameter \(name.text) occurs twice in the query")
+            if let name = Name(rawValue: String(decoding: name, as: UTF8.self)) {
+                guard values[name] == nil else {
+                    throw Rejection(.malformed, "the parameter \(name.rawValue) occurs twice in the query")
                 }
-                values[name.rawValue] = value
+                values[name] = value
             }
             start = min(end + 1, query.endIndex)
         }
@@ -65,8 +44,8 @@ struct APIQuery: Redacted {
     }
 
     private func needed(_ name: Name) throws(Rejection) -> Bytes {
-        guard let value = values[name.rawValue], !value.isEmpty else {
-            throw Rejection(.malformed, "the parameter \(name.text) is missing or empty")
+        guard let value = values[name], !value.isEmpty else {
+            throw Rejection(.malformed, "the parameter \(name.rawValue) is missing or empty")
         }
         return value
     }
@@ -90,12 +69,12 @@ struct APIQuery: Redacted {
     }
 
     private func flag(_ name: Name) throws(Rejection) -> Bool? {
-        guard let value = values[name.rawValue] else { return nil }
+        guard let value = values[name] else { return nil }
         // The spellings that existing relays accept.
         switch String(decoding: value, as: UTF8.self).lowercased() {
         case "true", "on", "yes", "1": return true
         case "false", "off", "no", "0": return false
-        default: throw Rejection(.malformed, "the parameter \(name.text) is neither true nor false")
+        default: throw Rejection(.malformed, "the parameter \(name.rawValue) is neither true nor false")
         }
     }
 }

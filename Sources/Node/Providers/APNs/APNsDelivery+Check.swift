@@ -10,14 +10,14 @@ extension APNsDelivery {
         for app: AppIdentity, after earlier: [(app: AppIdentity, delivery: any AppDelivery)], _ machine: CheckedMachine
     ) -> [Finding] {
         var findings: [Finding] = []
-        let file = credentials[0].reference.files[0]
-        switch credential {
-        case .token(_, let keyID, _): findings += [CredentialCheck.fileName(file, keyID: keyID)].compactMap(\.self)
-        case .certificate(_, let passwordFile): findings += passwordFile.map(machine.ownerFindings) ?? []
-        }
-        findings += machine.ownerFindings(file)
+        let reference = credentials[0].reference
+        let file = reference.files[0]
+        findings += [reference.fields["key_id"].flatMap { CredentialCheck.fileName(file, keyID: $0) }].compactMap(
+            \.self)
+        // A certificate may have a file with its password.
+        for file in reference.files.reversed() { findings += machine.ownerFindings(file) }
         do throws(CredentialProblem) {
-            let credential = try CredentialFiles().load(credentials[0].reference).credential
+            let credential = try CredentialFiles().load(reference).credential
             if let key = (credential as? AppleKeyCredential)?.issuer.publicKey {
                 findings.append(Finding(.credentials, file, .ok, "APNs key \(key.keyID) of the team \(key.teamID)"))
             } else if let facts = (credential as? AppleCertificateCredential)?.certificate {

@@ -5,41 +5,11 @@ import EventLoop
 import Settings
 import TNP
 
-/// The credential with which the node authenticates to APNs.
-package enum APNsCredential: Hashable, Sendable {
-    case token(keyFile: String, keyID: String, teamID: String)
-    case certificate(file: String, passwordFile: String?)
-
-    fileprivate var reference: CredentialReference {
-        switch self {
-        case .token(let file, let keyID, let teamID):
-            AppleKeyCredential.reference(file: file, keyID: keyID, teamID: teamID)
-        case .certificate(let file, let passwordFile):
-            AppleCertificateCredential.reference(file: file, passwordFile: passwordFile)
-        }
-    }
-
-    /// Its name on the dashboard.
-    fileprivate var title: String {
-        switch self {
-        case .token: "APNs key"
-        case .certificate: "APNs certificate"
-        }
-    }
-
-    /// The key of the configuration that names its file.
-    fileprivate var key: String {
-        switch self {
-        case .token: "key_file"
-        case .certificate: "certificate_file"
-        }
-    }
-}
-
 /// `[app.apns]`: the app on iPhones.
 package struct APNsDelivery: AppDelivery {
     package let profile: APNsProfile
-    package let credential: APNsCredential
+    /// A key or a certificate.
+    private let credential: CredentialUse
     package let service: APNsService
 
     package static let table = "apns"
@@ -78,9 +48,7 @@ package struct APNsDelivery: AppDelivery {
 
     package var platforms: [Magic] { [.iOS, .iOSDev] }
     package var maximumConnections: Int { 2 * service.connections.upperBound }
-    package var credentials: [CredentialUse] {
-        [CredentialUse(reference: credential.reference, key: "apns.\(credential.key)", title: credential.title)]
-    }
+    package var credentials: [CredentialUse] { [credential] }
     package var otherFiles: [String] { [service.trustFile].compactMap(\.self) }
 
     package func messageMagic(on platform: Magic) -> String? { platform.isApple ? profile.messageMagic : nil }
@@ -110,7 +78,7 @@ package struct APNsDelivery: AppDelivery {
         return .localized(key: key)
     }
 
-    private static func credential(_ table: TableReader) throws -> APNsCredential {
+    private static func credential(_ table: TableReader) throws -> CredentialUse {
         let keyFile = table.file("key_file", "Key from Apple (`.p8`); requires `key_id` and `team_id`. Mode 600")
         let keyID = table.string("key_id", "Id of the key: 10 letters and digits")
         let teamID = table.string("team_id", "Id of the team: 10 letters and digits")
@@ -143,13 +111,17 @@ package struct APNsDelivery: AppDelivery {
                 throw table.problem(
                     "team_id", "is the same as key_id: the team's id is under Membership at developer.apple.com")
             }
-            return .token(keyFile: keyFile, keyID: key, teamID: team)
+            return CredentialUse(
+                reference: AppleKeyCredential.reference(file: keyFile, keyID: key, teamID: team), key: "apns.key_file",
+                title: "APNs key")
         case (nil, let certificate?):
             guard keyID == nil, teamID == nil else {
                 throw table.problem(
                     "key_id", "is for key_file only; a certificate_file needs neither key_id nor team_id")
             }
-            return .certificate(file: certificate, passwordFile: password)
+            return CredentialUse(
+                reference: AppleCertificateCredential.reference(file: certificate, passwordFile: password),
+                key: "apns.certificate_file", title: "APNs certificate")
         case (_?, _?): throw table.problem("key_file", "set key_file or certificate_file, not both")
         case (nil, nil):
             throw table.missing(

@@ -51,18 +51,10 @@ final class ClusterHandles {
         _ name: [UInt8], _ own: SealedHandle?, _ limits: HandleStore.Limits, isAwaited: Bool = true,
         isolation: isolated (any Actor)? = #isolation
     ) async -> Exchange {
-        let shared = own.map {
-            SharedHandle(sequence: $0.sequence, sealed: $0.sealed, state: $0.state.rawValue, time: $0.time)
-        }
         do throws(EngineProblem) {
-            let command = calls.exchange(name, shared, life: own?.life(limits) ?? 0)
+            let command = calls.exchange(name, own, life: own?.life(limits) ?? 0)
             let reply = isAwaited ? try await engine.ask(command) : try await engine.call(command)
-            guard let newer = SharedHandle(reply), let state = HandleEntry.State(rawValue: newer.state) else {
-                return .same
-            }
-            return .newer(
-                SealedHandle(
-                    name: name, sealed: newer.sealed, state: state, time: newer.time, sequence: newer.sequence))
+            return SealedHandle(reply, of: name).map { .newer($0) } ?? .same
         } catch {
             return .unavailable
         }

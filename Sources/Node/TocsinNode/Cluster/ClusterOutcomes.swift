@@ -21,7 +21,7 @@ final class ClusterOutcomes {
     /// The limits of all nodes together.
     private var limits: (tnp: SharedLimits, http: SharedLimits)
     /// The names of the keys of the budgets of each app and protocol: no more than the configuration has apps.
-    private var budgets: [Budgets: RedisArguments] = [:]
+    private var budgets: [Budgets: RedisCommand] = [:]
 
     /// - Parameter window: how long an outcome is remembered.
     init(_ engine: Engine, _ outbox: EngineOutbox, _ gate: ClusterGate, window: Duration) {
@@ -59,7 +59,7 @@ final class ClusterOutcomes {
         _ event: TokenEvent
     ) {
         conclude(
-            keys, outcome, through: ticket.senderProtocol, refund: ticket.isShared ? refund : nil,
+            keys, outcome, through: ticket.terms.senderProtocol, refund: ticket.isShared ? refund : nil,
             wasUnproven: ticket.isUnproven, event)
     }
 
@@ -68,7 +68,7 @@ final class ClusterOutcomes {
         let keys = keys(of: envelope, token: gate.name(of: envelope, app: app), app: app, through: .tnp)
         conclude(
             keys, outcome, through: .tnp, refund: nil, wasUnproven: false,
-            TokenEvent(ofStored: outcome, at: now.milliseconds))
+            TokenEvent(of: outcome, at: now.milliseconds))
     }
 
     /// Releases an envelope that the node has refused, if the engine has, or may have, given it to the node.

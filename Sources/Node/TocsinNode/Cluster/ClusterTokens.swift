@@ -109,23 +109,23 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
     private func offer(_ token: APNsProviderToken, _ identity: Digest256) async {
         guard let present = token.present(at: UnixTime.now), let age = token.age(at: .now) else { return }
         let keys = keys(identity)
-        let arguments = [
-            engine.names.hash(of: present, as: .providerToken), engine.names.seal(present, of: keys[0]),
-            Self.number(age), Self.number(APNsProviderToken.shortestInterval),
-            Self.number(APNsProviderToken.maximumLife),
-        ]
-        guard let reply = try? await engine.call(.offer, keys: keys, arguments) else { return }
+        var command = RedisCommand(.offer, keys: keys)
+        command.append(engine.names.hash(of: present, as: .providerToken))
+        command.append(engine.names.seal(present, of: keys[0]))
+        command.append(age)
+        command.append(APNsProviderToken.shortestInterval)
+        command.append(APNsProviderToken.maximumLife)
+        guard let reply = try? await engine.call(command) else { return }
         received(reply, for: token, identity)
     }
 
     /// Asks for a token in place of one that is old or refused.
     private func request(_ token: APNsProviderToken, _ identity: Digest256) async {
-        let keys = keys(identity)
-        let arguments = [
-            known[identity]?.refused ?? [], Self.number(Self.renewalAge),
-            Self.number(APNsProviderToken.shortestInterval),
-        ]
-        guard let reply = try? await engine.call(.token, keys: keys, arguments) else { return }
+        var command = RedisCommand(.token, keys: keys(identity))
+        command.append(known[identity]?.refused ?? [])
+        command.append(Self.renewalAge)
+        command.append(APNsProviderToken.shortestInterval)
+        guard let reply = try? await engine.call(command) else { return }
         switch reply {
         case .status("make"):
             token.issue(at: UnixTime.now)
@@ -146,6 +146,4 @@ final class ClusterTokens: SharedTokenRenewal, @unchecked Sendable {
         let now = UnixTime.now
         if shared != token.present(at: now) { _ = token.adopt(shared, at: now) }
     }
-
-    private static func number(_ number: Int64) -> [UInt8] { Array("\(number)".utf8) }
 }

@@ -12,6 +12,8 @@ package final class SimulatedEngine: @unchecked Sendable {
     package let endpoint: Endpoint
     /// How long the server waits before it executes a command that has arrived.
     package var delay = Duration.zero
+    /// When the last command takes effect that came before.
+    private var lastTurn = MonotonicTime(nanoseconds: 0)
     /// Whether the server acts as the primary; a former primary may do so until it is demoted.
     package internal(set) var isPrimary: Bool
     /// Whether the server runs.
@@ -66,10 +68,12 @@ package final class SimulatedEngine: @unchecked Sendable {
     /// The server's wall clock in microseconds.
     private var now: Int64 { UnixTime.milliseconds * 1000 }
 
-    /// Calls `body` after ``delay``. Commands keep their order only while the delay does not get shorter.
+    /// Calls `body` after ``delay``, but not before those that came earlier.
     private func inTurn(_ body: @escaping () -> Void) {
-        guard delay > .zero, let process else { return body() }
-        simulation.schedule(after: delay, in: process, body)
+        let now = MonotonicTime.now
+        guard delay > .zero || lastTurn > now, let process else { return body() }
+        lastTurn = max(now + delay, lastTurn)
+        simulation.schedule(after: lastTurn - now, in: process, body)
     }
 
     private func answer(_ words: [[UInt8]]) -> RedisReply {

@@ -31,6 +31,10 @@ struct BenchAdmission: AsyncParsableCommand {
     @Option(help: "Number of decisions to measure for each table.")
     var decisions = 1_000_000
 
+    func validate() throws {
+        guard min(tokens, circuits) > 0 else { throw ValidationError("--tokens and --circuits must be at least 1") }
+    }
+
     func run() async throws {
         let small = AdmissionLoad(tokens: 1000, circuits: circuits)
         small.fill()

@@ -33,7 +33,9 @@ struct BenchBurst: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let directory = URL.temporaryDirectory.appending(path: "tocsin-bench-burst").path()
+        let directory = URL.temporaryDirectory.appending(
+            path: "tocsin-bench-burst-\(ProcessInfo.processInfo.processIdentifier)"
+        ).path()
         try FileManager.default.createDirectory(
             atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -62,11 +64,11 @@ struct BenchBurst: AsyncParsableCommand {
             """
             phones a second                  \(Terminal.number(Double(phones) / load.seconds, digits: 0))
             CPU s per 100,000                \(Terminal.number(load.others[0].cpuSeconds / Double(phones) * 100_000, digits: 2))
-            RSS before the burst, MB         \(before / 1024)
+            peak RSS before the burst, MB    \(before / 1024)
             peak RSS after the burst, MB     \(load.others[0].peakKilobytes / 1024)
             stop, s                          \(seconds(stopped - begin))
             next start, s                    \(seconds(started - stopped))
-            RSS after it, MB                 \(memory / 1024)
+            peak RSS after it, MB            \(memory / 1024)
             """)
     }
 }

@@ -43,9 +43,9 @@ struct BenchConnections: AsyncParsableCommand {
             Terminal.endProgress()
             func row(_ title: String, _ kilobytes: Int) -> String {
                 let each = Double(kilobytes - before) / Double(connections)
-                return Terminal.padded(title, 44)
-                    + Terminal.padded("\(Terminal.number(Double(kilobytes) / 1000, digits: 0)) MB", 8, right: true)
-                    + Terminal.padded("\(Terminal.number(each, digits: 1)) kB each", 16, right: true)
+                return Terminal.padded(title, 48)
+                    + Terminal.padded("\(Terminal.number(Double(kilobytes) / 1024, digits: 0)) MB", 8, right: true)
+                    + Terminal.padded("\(Terminal.number(each, digits: 1)) KiB each", 16, right: true)
             }
             Terminal.print(
                 """

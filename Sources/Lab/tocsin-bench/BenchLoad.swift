@@ -12,8 +12,8 @@ struct BenchLoad: AsyncParsableCommand {
         commandName: "load", abstract: "Send a load of distinct envelopes through a node.",
         discussion: """
             Each envelope is for a device token of its own. Closed loop by default: each connection keeps --in-flight \
-            submissions in flight. Open loop with --rate: submissions start at that rate regardless of outcomes, and \
-            latencies count from the time at which each was due.
+            submissions in flight. Open loop with --rate: submissions start at that rate regardless of outcomes. \
+            Latencies count from the submission.
 
             EXAMPLES
               tocsin-bench load --node 127.0.0.1:7077 --envelopes 200000
@@ -47,6 +47,12 @@ struct BenchLoad: AsyncParsableCommand {
 
     @Option(help: "Bytes of ciphertext per envelope, a multiple of 16.")
     var ciphertext = 704
+
+    func validate() throws {
+        guard min(connections, inFlight, envelopes) > 0, rate.map({ $0 > 0 }) ?? true else {
+            throw ValidationError("--connections, --in-flight and --envelopes must be at least 1, --rate above 0")
+        }
+    }
 
     func run() async throws {
         guard (32...3072).contains(ciphertext), ciphertext.isMultiple(of: 16) else {

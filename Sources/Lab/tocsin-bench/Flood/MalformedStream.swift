@@ -48,7 +48,7 @@ enum MalformedStream: CaseIterable {
         case .noise: return line + .random(500, using: &random)
         case .emptyFrame: return greeting + [0, 0, 0, 0]
         case .hugeFrame: return greeting + RawFrame.bytes(FrameType.submit.rawValue, claiming: 1 << 24)
-        case .unknownType: return greeting + RawFrame.bytes(0x10, .random(32, using: &random))
+        case .unknownType: return greeting + RawFrame.bytes(0x30, .random(32, using: &random))
         case .secondHello: return greeting + RawFrame.hello
         case .serverFrame: return greeting + RawFrame.bytes(FrameType.result.rawValue, .random(11, using: &random))
         case .descendingFields:

@@ -204,8 +204,9 @@ private actor ClientRun {
             try take(report)
             if answered == value.envelopes { break }
         }
+        // If the program has ended, nothing more is answered.
+        if answered < value.envelopes { pacer.cancel() } else { try await pacer.value }
         value.seconds = (lastReport - started).milliseconds / 1000
-        try await pacer.value
         try await killer.value
         // Waits for second outcomes, which would come soon after the first ones.
         await loop.sleep(for: .seconds(1))
@@ -242,6 +243,7 @@ private actor ClientRun {
                 try submitNext()
             }
             await loop.sleep(for: .milliseconds(5))
+            try Task.checkCancellation()
         }
     }
 

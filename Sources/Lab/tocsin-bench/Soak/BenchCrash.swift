@@ -29,6 +29,10 @@ struct BenchCrash: AsyncParsableCommand {
     @Option(help: "Submissions in flight.")
     var inFlight = 200
 
+    func validate() throws {
+        guard kills > 0 else { throw ValidationError("--kills must be at least 1") }
+    }
+
     func run() async throws {
         try await TestBed.run("crash", more: SimulatedConfiguration.unlimitedRates + "\n[spool]\nenabled = true") {
             bed in

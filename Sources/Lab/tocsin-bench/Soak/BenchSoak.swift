@@ -12,8 +12,8 @@ struct BenchSoak: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "soak", abstract: "Send many envelopes through a node while the push services misbehave.",
         discussion: """
-            A third of the envelopes goes to a push server of Web Push. The stand-ins send GOAWAY every 500 requests, refuse 1 % of the streams, reduce SETTINGS to one concurrent \
-            stream and back, stall, and are killed and restarted. Exits with 0 only if no envelope was lost, none \
+            A third of the envelopes goes to a push server of Web Push. The stand-ins send GOAWAY at the 500th request of \
+            a connection, refuse 1 % of the streams, reduce SETTINGS to one concurrent stream and back, stall, and are killed and restarted. Exits with 0 only if no envelope was lost, none \
             arrived under two apns-ids, and one arrived twice only if the node had received no answer.
 
             EXAMPLES
@@ -31,6 +31,12 @@ struct BenchSoak: AsyncParsableCommand {
 
     @Option(help: "Seconds between two faults.")
     var interval = 6.0
+
+    func validate() throws {
+        guard min(envelopes, connections, inFlight) > 0 else {
+            throw ValidationError("--envelopes, --connections and --in-flight must be at least 1")
+        }
+    }
 
     func run() async throws {
         // The short replay window is soon full: memory that still grows after that is a leak.

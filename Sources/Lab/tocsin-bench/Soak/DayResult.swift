@@ -65,6 +65,7 @@ struct DayResult {
         var broken: [String] = []
         if notSeen > 0 { broken.append("\(notSeen) envelopes were lost") }
         if wrongOutcomes > 0 { broken.append("\(wrongOutcomes) envelopes were rejected") }
+        if sums.otherIDs + sums.otherCollapseIDs > 0 { broken.append("repeats had another apns-id or collapse id") }
         if sums.unexplained > 0 { broken.append("\(sums.unexplained) notifications were repeated without need") }
         let (memory, descriptors, latency) = (
             memory.suffix(from: settled), descriptors.suffix(from: settled), latency.suffix(from: settled)

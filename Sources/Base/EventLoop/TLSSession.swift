@@ -84,6 +84,7 @@ final class TLSSession: @unchecked Sendable {
                 input = $0
                 let step = handshake()
                 keptInput = Array(input)
+                input = UnsafeRawBufferPointer(start: nil, count: 0)
                 return step
             }
             Task(executorPreference: loop) { done(step) }

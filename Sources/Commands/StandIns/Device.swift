@@ -4,7 +4,10 @@
 package struct Device: Sendable {
     /// The push service, and for APNs its environment.
     package enum Platform: String, Sendable, Hashable, CaseIterable {
-        case apnsProduction, apnsDevelopment, fcm, webPush
+        case apnsProduction = "apns-production"
+        case apnsDevelopment = "apns-development"
+        case fcm
+        case webPush = "web-push"
     }
 
     /// The state of a device token.

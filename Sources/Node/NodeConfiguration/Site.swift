@@ -71,8 +71,12 @@ extension Site {
             "site", "A sender that the operator knows, e.g. a busy back end; see `tocsin site`.")
         for table in tables {
             guard let site = table.attempt({ try Self.site(table) }) else { continue }
-            if sites.contains(where: { $0.number == site.number }) {
-                table.note("name", "another site is named \(site.name)")
+            if let other = sites.first(where: { $0.number == site.number }) {
+                table.note(
+                    "name",
+                    other.name == site.name
+                        ? "another site is named \(site.name)"
+                        : "the names \(site.name) and \(other.name) have the same hash: choose another one")
             }
             if let key = site.key, let other = sites.first(where: { $0.key == key }) {
                 table.note("key", "the site \(other.name) has this key, too")

@@ -15,19 +15,24 @@ package final class ReplyReader {
     /// hiredis calls these for each part of a reply, parents before their elements. The objects that they return are
     /// numbers of ``parts``, from 1 on, in the form of pointers. `unsafe`, because hiredis takes a pointer to the
     /// variable; nothing changes it.
-    nonisolated(unsafe) private static var functions = redisReplyObjectFunctions(
-        createString: { task, start, count in
+    nonisolated(unsafe) private static var functions = {
+        // hiredis 1.0 has functions for further types, which are not set: their parts have the type's number in place of
+        // an object.
+        var functions = redisReplyObjectFunctions()
+        functions.createString = { task, start, count in
             let bytes = UnsafeRawBufferPointer(start: start, count: count)
             switch task!.pointee.type {
             case REDIS_REPLY_STATUS: return add(.status(String(decoding: bytes, as: UTF8.self)), task)
             case REDIS_REPLY_ERROR: return add(.error(String(decoding: bytes, as: UTF8.self)), task)
             default: return add(.bytes(Array(bytes)), task)
             }
-        },
-        createArray: { task, count in count <= maximumArrayLength ? add(.array([]), task) : nil },
-        createInteger: { task, number in add(.integer(number), task) },
-        createNil: { task in add(.null, task) },
-        freeObject: { _ in })
+        }
+        functions.createArray = { task, count in count <= maximumArrayLength ? add(.array([]), task) : nil }
+        functions.createInteger = { task, number in add(.integer(number), task) }
+        functions.createNil = { task in add(.null, task) }
+        functions.freeObject = { _ in }
+        return functions
+    }()
 
     /// A part of a reply, with the numbers of its elements if it is an array.
     private struct Part {
@@ -76,7 +81,9 @@ package final class ReplyReader {
         guard redisReaderGetReply(reader, &found) == REDIS_OK else { throw problem }
         guard let found else { return nil }
         defer { parts.removeAll(keepingCapacity: true) }
-        return reply(Int(bitPattern: found) - 1)
+        // The first part of a reply is the reply.
+        guard !parts.isEmpty, Int(bitPattern: found) == 1 else { throw .malformed("a type that Redis 2 does not have") }
+        return reply(0)
     }
 
     private func reply(_ number: Int) -> RedisReply {

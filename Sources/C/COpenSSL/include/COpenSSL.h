@@ -158,7 +158,8 @@ static inline EVP_PKEY *cssl_external_ec(const EC_KEY *public, struct cssl_exter
 // then still owns `context`.
 static inline EVP_PKEY *cssl_external_key(
     EVP_PKEY *public, cssl_sign_function sign, void (*release)(void *), void *context) {
-    struct cssl_external *external = (struct cssl_external *)malloc(sizeof *external);
+    // A certificate has no public key that OpenSSL knows if its algorithm is another one.
+    struct cssl_external *external = public ? (struct cssl_external *)malloc(sizeof *external) : NULL;
     EVP_PKEY *key = NULL;
     if (!external) return NULL;
     external->sign = sign;

@@ -19,7 +19,8 @@ package enum FaultDirective: Sendable, Equatable {
 
     /// The syntax of a line.
     package static let help = """
-        apns-production|apns-development|fcm [FAULT ...]   replace the platform's faults; without a FAULT: clear them
+        PLATFORM [FAULT ...]            replace the platform's faults; without a FAULT: clear them. Platforms:
+                                        apns-production, apns-development, fcm, web-push
         kill PLATFORM                   close the listener and all connections, without GOAWAY
         restart PLATFORM                listen again on the same port
         certificate PLATFORM KIND       good, untrusted, expired or other-name, for new connections
@@ -65,14 +66,11 @@ package enum FaultDirective: Sendable, Equatable {
     }
 
     private static func platform(_ word: String) throws(SyntaxError) -> Device.Platform {
-        switch word {
-        case "apns-production": return .apnsProduction
-        case "apns-development": return .apnsDevelopment
-        case "fcm": return .fcm
-        case "web-push": return .webPush
-        default:
-            throw SyntaxError(description: "'\(word)': expected apns-production, apns-development, fcm or web-push")
+        guard let platform = Device.Platform(rawValue: word) else {
+            let known = Device.Platform.allCases.map(\.rawValue).joined(separator: ", ")
+            throw SyntaxError(description: "'\(word)': expected one of \(known)")
         }
+        return platform
     }
 
     // MARK: Faults

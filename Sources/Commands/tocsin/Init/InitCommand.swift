@@ -60,14 +60,18 @@ struct InitCommand: AsyncParsableCommand {
             new.hasTorService = Self.hasService("tocsin-tor.service", for: writer.file)
             new = try new.renamingSecrets { try Self.absolute($0) }
             try writer.prepare(for: new)
-            if copy { new = try writer.copySecrets(of: new) }
-            try writer.write(new)
         } catch let problem as InitAnswers.Problem {
             throw fail("\(problem)", .usage)
         } catch let code as ExitCode {
             throw code
         } catch {
             throw fail("nothing was written: \(error)", .configuration)
+        }
+        do {
+            if copy { new = try writer.copySecrets(of: new) }
+            try writer.write(new)
+        } catch {
+            throw fail("\(writer.file) was not written: \(error)", .configuration)
         }
         Terminal.print("written: \(writer.file)")
         for file in new.secretFiles { Self.protect(writer.absolute(file), isAsking: isAsking, isAgreed: yes) }

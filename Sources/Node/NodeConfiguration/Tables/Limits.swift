@@ -97,7 +97,8 @@ extension Configuration {
                 "control", default: Rate(burst: 60, perMinute: 60),
                 "PINGs and other frames without a submission, per connection")
             concurrency = table.integer(
-                "concurrency", in: 1...100_000, default: 2000, "Maximum attempts in flight at one push service")
+                "concurrency", in: 1...100_000, default: 2000,
+                "Maximum attempts in flight of an app at one push service")
             httpRequestTimeout = table.integer(
                 "http_request_timeout", in: 1...24, default: 20,
                 "Seconds to receive an HTTP request, from its first byte")

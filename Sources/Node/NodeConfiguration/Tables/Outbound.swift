@@ -6,7 +6,7 @@ import Settings
 extension Configuration {
     /// Reads `[outbound]`: the proxy to push services; `nil` if there is none.
     static func outboundProxy(_ root: TableReader) -> Proxy? {
-        let outbound = root.table("outbound", "Outgoing connections to Apple and Google.")
+        let outbound = root.table("outbound", "Outgoing connections to Apple, Google and push servers.")
         let proxy = outbound.string(
             "proxy", expected: "a URL",
             "`socks5://127.0.0.1:9050` (tor) or `http://127.0.0.1:3128` (HTTP CONNECT); the proxy resolves names. If not set, connections are direct"

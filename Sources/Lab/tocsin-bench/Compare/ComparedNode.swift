@@ -37,7 +37,7 @@ struct ComparedNode {
         hasSpool: Bool = false,
         hasDefaultBounds: Bool = false
     ) throws {
-        let (port, httpPort) = (LocalPort.free(), LocalPort.free())
+        let (port, httpPort) = (try servers.ports.reserve(), try servers.ports.reserve())
         let directory = servers.directory
         tnp = isForTor ? .unix(path: "\(directory)/\(name).sock") : .tcp(host: "127.0.0.1", port: port)
         try PrivateFile.create("\(directory)/\(name).p8", holding: SigningKey.generate(.es256).pem)

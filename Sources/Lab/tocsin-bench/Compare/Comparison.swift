@@ -71,7 +71,7 @@ final class Comparison {
         site = try ComparedNode(
             "site", on: servers, sink: sink, envelopes: envelopes, upstream: upstreamNode.server, siteKey: "site.key")
         self.python = try python.map { try PythonClient($0, directory: servers.directory) }
-        engine = try RedisServer(port: LocalPort.free())
+        engine = try RedisServer(port: servers.ports.reserve())
         try await engine.start()
         clusteredNode = try ComparedNode("clustered", on: servers, sink: sink, envelopes: envelopes, engine: engine)
         storingNode = try ComparedNode("storing", on: servers, sink: sink, envelopes: envelopes, hasSpool: true)

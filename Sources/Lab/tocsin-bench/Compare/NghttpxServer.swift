@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import StandIns
+
 /// nghttpx with one worker thread, which passes all requests on over one connection.
 enum NghttpxServer {
     /// Starts nghttpx in front of a sink.
@@ -7,7 +9,7 @@ enum NghttpxServer {
     static func start(
         on servers: ServerProcesses, sink: LocalServer, readsProxyLine: Bool = false
     ) throws -> LocalServer {
-        let port = LocalPort.free()
+        let port = try servers.ports.reserve()
         return try servers.start(
             [
                 "nghttpx", "--workers=1", "--frontend=127.0.0.1,\(port);no-tls\(readsProxyLine ? ";proxyproto" : "")",

@@ -53,7 +53,7 @@ enum NginxServer {
         _ name: String, on servers: ServerProcesses, modules: String, listen: String, _ rules: String
     ) throws -> LocalServer {
         let directory = servers.directory
-        let port = LocalPort.free()
+        let port = try servers.ports.reserve()
         let configuration = """
             \(modules)
             daemon off;

@@ -85,7 +85,7 @@ struct OnionComparison {
         guard case .tcp(let onion, _) = access.onion, case .tcp(let proxy, let socks) = access.socks else {
             preconditionFailure("a private Tor network has TCP ports")
         }
-        let port = LocalPort.free()
+        let port = try servers.ports.reserve()
         return try servers.start(
             [
                 "socat", "TCP-LISTEN:\(port),bind=127.0.0.1,fork,backlog=100,nodelay",

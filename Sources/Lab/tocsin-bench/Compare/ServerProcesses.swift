@@ -4,6 +4,7 @@ import ArgumentParser
 import Console
 import FoundationEssentials
 import Glibc
+import StandIns
 
 /// A server on a port of 127.0.0.1.
 struct LocalServer {
@@ -18,6 +19,8 @@ struct LocalServer {
 final class ServerProcesses {
     /// The directory of all files.
     let directory: String
+    /// The ports of the servers.
+    let ports = PortReservations()
     private var processes: [MeasuredProcess] = []
 
     private static let patience = 200

@@ -45,8 +45,9 @@ actor TestBed {
     private let surroundings: Surroundings
     private var nodes: [MeasuredProcess?]
     private nonisolated let usesUnixSockets: Bool
-    /// The TCP port of the first node, below Linux's ephemeral ports. Other nodes' ports follow.
-    private nonisolated let firstPort = UInt16.random(in: 20_000..<30_000)
+    private nonisolated let reservations: PortReservations
+    /// The TCP ports of the nodes.
+    private nonisolated let ports: [UInt16]
     private let endpoints: SimulatedServices.Endpoints
     /// The origin of the stand-in for push servers.
     nonisolated let pushServer: String
@@ -56,6 +57,9 @@ actor TestBed {
     /// Starts the stand-ins, and makes new device tokens.
     private init(name: String, nodes: Int, descriptors: Int?, surroundings: Surroundings) async throws {
         self.nodes = Array(repeating: nil, count: nodes)
+        let reservations = PortReservations()
+        self.reservations = reservations
+        ports = try (0..<nodes).map { _ in try reservations.reserve() }
         usesUnixSockets = nodes == 1 || surroundings.usesUnixSockets
         self.surroundings = surroundings
         self.descriptors = descriptors
@@ -113,7 +117,7 @@ actor TestBed {
     /// unix sockets; a single one listens on a unix socket.
     nonisolated func endpoint(of index: Int) -> Endpoint {
         usesUnixSockets
-            ? .unix(path: "\(directory)/tnp\(index).sock") : .tcp(host: "127.0.0.1", port: firstPort + UInt16(index))
+            ? .unix(path: "\(directory)/tnp\(index).sock") : .tcp(host: "127.0.0.1", port: ports[index])
     }
 
     /// The HTTP endpoint of the first node, if it has one.

@@ -38,7 +38,7 @@ struct KeysCommand: ParsableCommand {
         switch format {
         case .markdown: Terminal.print(ConfigurationReference.markdown(tables))
         case .manual: Terminal.print(ConfigurationReference.manual(tables))
-        case .json: JSONOption.print(ConfigurationReference.data(tables))
+        case .json: JSONOption.print(tables)
         case .schema: Terminal.print(ConfigurationReference.schema)
         }
     }

@@ -3,45 +3,8 @@
 import FoundationEssentials
 import Settings
 
-/// The reference of the configuration as data: a list of tables for programs, and a JSON Schema for editors.
+/// The reference of the configuration for editors.
 extension ConfigurationReference {
-    /// A table as `tocsin keys --format json` prints it.
-    package struct Table: Encodable {
-        /// The name, e.g. `limits`, or `[app]` for an array of tables.
-        package let name: String
-        package let help: String
-        package let keys: [Key]
-    }
-
-    /// A key of a table.
-    package struct Key: Encodable {
-        package let name: String
-        package let type: String
-        /// The default in TOML; `nil` if there is none.
-        package let standard: String?
-        package let minimum: Int?
-        package let maximum: Int?
-        package let isRequired: Bool
-        package let help: String
-
-        enum CodingKeys: String, CodingKey {
-            case name, type, standard = "default", minimum, maximum, isRequired = "required", help
-        }
-    }
-
-    /// Converts tables into data that can be encoded.
-    package static func data(_ tables: [ConfigurationTable]) -> [Table] {
-        tables.map { table in
-            Table(
-                name: table.name, help: table.help,
-                keys: table.keys.map { key in
-                    Key(
-                        name: key.name, type: key.type, standard: key.defaultValue, minimum: key.range?.lowerBound,
-                        maximum: key.range?.upperBound, isRequired: key.isRequired, help: key.help)
-                })
-        }
-    }
-
     /// The JSON Schema (draft 7) of `tocsin.toml`, with which editors such as Taplo and Even Better TOML complete and
     /// check keys.
     package static var schema: String {

@@ -19,8 +19,25 @@ package struct ConfigurationKey: Sendable, Equatable {
     package let help: String
 }
 
+extension ConfigurationKey: Encodable {
+    private enum Field: String, CodingKey {
+        case name, type, standard = "default", minimum, maximum, isRequired = "required", help
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: Field.self)
+        try fields.encode(name, forKey: .name)
+        try fields.encode(type, forKey: .type)
+        try fields.encodeIfPresent(defaultValue, forKey: .standard)
+        try fields.encodeIfPresent(range?.lowerBound, forKey: .minimum)
+        try fields.encodeIfPresent(range?.upperBound, forKey: .maximum)
+        try fields.encode(isRequired, forKey: .isRequired)
+        try fields.encode(help, forKey: .help)
+    }
+}
+
 /// The description of one configuration table.
-package struct ConfigurationTable: Sendable, Equatable {
+package struct ConfigurationTable: Sendable, Equatable, Encodable {
     /// The name, e.g. `limits`, or `[app]` for an array of tables.
     package let name: String
     /// The purpose of the table, in Markdown.

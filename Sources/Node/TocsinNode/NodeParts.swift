@@ -104,7 +104,7 @@ final class NodeParts: DispatchObserver {
         let intakeState = IntakeState(admission, clock, nodes: configuration.cluster?.nodes ?? 1, on: loop)
         cluster = engine.map { [log, metrics, providers, dispatch] engine in
             SharedState(
-                engine, configuration, ClusterGate(intakeState, metrics: metrics), for: dispatch, on: loop, log: log
+                engine, configuration, intakeState, for: dispatch, on: loop, metrics: metrics, log: log
             ) { providers.tokens }
         }
         handles = configuration.handles.flatMap { [log, cluster] settings in

@@ -17,31 +17,6 @@ final class ClusterGate {
         self.metrics = metrics
     }
 
-    /// The settings of all nodes together.
-    var settings: AdmissionSettings { shared.settings }
-
-    /// Sets whether this node decides without the others.
-    func setDecidesAlone(_ alone: Bool) { shared.setDecidesAlone(alone) }
-
-    /// The keyed hash of an envelope's device token.
-    func name(of envelope: Envelope, app: String) -> UInt64 { shared.admission.name(of: envelope, app: app) }
-
-    /// The terms of a submission that waits for the engine's decision; `nil` for any other, e.g. a resend.
-    func terms(of reply: Reply) -> Admission.Terms? {
-        guard case .asking(let terms) = shared.waiting[reply].state else { return nil }
-        return terms
-    }
-
-    /// Why this node would refuse a submission to an unproven device token; `nil` if it would not.
-    func obstacle(to terms: Admission.Terms) -> Admission.UnprovenObstacle? {
-        shared.admission.obstacle(to: terms, at: shared.reading.monotonic)
-    }
-
-    /// What this node knows about a submission's device token.
-    func record(for terms: Admission.Terms) -> SharedRecord {
-        shared.admission.record(for: terms, on: shared.reading.day)
-    }
-
     /// Applies the engine's decision about a submission.
     /// - Parameter open: opens an outcome that the engine remembers; `nil` if it is damaged.
     func decided(

@@ -30,6 +30,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
 
     private let engine: Engine
     private unowned let dispatch: Dispatch
+    private let shared: IntakeState
     private let gate: ClusterGate
     private var questions = Slab<Question>()
     /// The deadlines of the engine's answers; those of questions that are answered stay until then.
@@ -41,14 +42,14 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     /// The stored envelopes of all nodes.
     let spool: ClusterSpool
 
-    /// - Parameter gate: takes the engine's decisions.
     init(
-        _ engine: Engine, _ outbox: EngineOutbox, for dispatch: Dispatch, _ gate: ClusterGate,
-        _ outcomes: ClusterOutcomes, on loop: EventLoop
+        _ engine: Engine, _ outbox: EngineOutbox, for dispatch: Dispatch, _ shared: IntakeState,
+        _ outcomes: ClusterOutcomes, metrics: NodeMetrics, on loop: EventLoop
     ) {
         self.engine = engine
+        self.shared = shared
         self.dispatch = dispatch
-        self.gate = gate
+        gate = ClusterGate(shared, metrics: metrics)
         self.outbox = outbox
         self.outcomes = outcomes
         spool = ClusterSpool(engine, outbox, for: dispatch)
@@ -66,14 +67,14 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     func engineChanged(isAvailable: Bool) {
         // Outcomes go before any new claim: an old outcome must not end a newer claim.
         if isAvailable { outbox.sendAll() }
-        gate.setDecidesAlone(!isAvailable)
+        shared.setDecidesAlone(!isAvailable)
     }
 
     // MARK: Before the first attempt
 
     func claim(_ number: UInt64, _ envelope: Envelope, app: String, for reply: Reply?) {
-        let terms = reply.flatMap { gate.terms(of: $0) }
-        let token = terms?.token ?? gate.name(of: envelope, app: app)
+        let terms = reply.flatMap { shared.terms(of: $0) }
+        let token = terms?.token ?? shared.admission.name(of: envelope, app: app)
         let keys = outcomes.keys(of: envelope, token: token, app: app, through: terms?.senderProtocol ?? .tnp)
         let question = Question(
             number: number, digest: envelope.digest, keys: keys,
@@ -83,14 +84,15 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
         guard terms == nil ? engine.status.isAvailable : engine.isAsked else {
             return dispatch.claimed(number, decideAlone(question))
         }
-        gate.setDecidesAlone(false)
+        shared.setDecidesAlone(false)
         let command: RedisCommand
         if let terms {
             command = engine.claims.take(
                 keys, content: engine.names.hash(of: Array(envelope.ciphertext), as: .pair), ttl: envelope.ttl,
                 terms: terms, limits: outcomes.limits(terms.senderProtocol),
-                senderKeysCount: gate.settings.senders != .off, obstacle: gate.obstacle(to: terms),
-                record: gate.record(for: terms))
+                senderKeysCount: shared.settings.senders != .off,
+                obstacle: shared.admission.obstacle(to: terms, at: shared.reading.monotonic),
+                record: shared.admission.record(for: terms, on: shared.reading.day))
         } else {
             command = engine.claims.resume(keys, ttl: envelope.ttl)
         }
@@ -130,7 +132,7 @@ final class ClusterLedger: EnvelopeClaims, RedisReceiver {
     }
 
     private func decideAlone(_ question: Question) -> ClaimResult {
-        gate.setDecidesAlone(true)
+        shared.setDecidesAlone(true)
         if let (reply, terms) = question.submission {
             return gate.decideAlone(reply, terms, question.keys)
         }

@@ -16,7 +16,7 @@ final class ClusterOutcomes {
 
     private let engine: Engine
     private let outbox: EngineOutbox
-    private let gate: ClusterGate
+    private let shared: IntakeState
     private let window: Duration
     /// The limits of all nodes together.
     private var limits: (tnp: SharedLimits, http: SharedLimits)
@@ -24,16 +24,16 @@ final class ClusterOutcomes {
     private var budgets: [Budgets: RedisCommand] = [:]
 
     /// - Parameter window: how long an outcome is remembered.
-    init(_ engine: Engine, _ outbox: EngineOutbox, _ gate: ClusterGate, window: Duration) {
+    init(_ engine: Engine, _ outbox: EngineOutbox, _ shared: IntakeState, window: Duration) {
         self.engine = engine
         self.outbox = outbox
-        self.gate = gate
+        self.shared = shared
         self.window = window
-        limits = Self.limits(of: gate.settings)
+        limits = Self.limits(of: shared.settings)
     }
 
     /// Takes the settings of a reload.
-    func settingsChanged() { limits = Self.limits(of: gate.settings) }
+    func settingsChanged() { limits = Self.limits(of: shared.settings) }
 
     private static func limits(of settings: AdmissionSettings) -> (tnp: SharedLimits, http: SharedLimits) {
         (SharedLimits(settings, for: .tnp), SharedLimits(settings, for: .http))
@@ -65,7 +65,7 @@ final class ClusterOutcomes {
 
     /// Tells the engine the outcome of an envelope that an earlier process has admitted.
     func conclude(_ envelope: Envelope, app: String, _ outcome: Outcome, at now: ClockReading) {
-        let keys = keys(of: envelope, token: gate.name(of: envelope, app: app), app: app, through: .tnp)
+        let keys = keys(of: envelope, token: shared.admission.name(of: envelope, app: app), app: app, through: .tnp)
         conclude(
             keys, outcome, through: .tnp, refund: nil, wasUnproven: false,
             TokenEvent(of: outcome, at: now.milliseconds))

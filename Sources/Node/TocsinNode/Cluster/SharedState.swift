@@ -22,8 +22,8 @@ final class SharedState: NodeComponent {
 
     /// - Parameter tokens: Apple's provider tokens in use.
     init(
-        _ settings: EngineSettings, _ configuration: Configuration, _ gate: ClusterGate, for dispatch: Dispatch,
-        on loop: EventLoop, log: EventLog, tokens: @escaping () -> [Digest256: APNsProviderToken]
+        _ settings: EngineSettings, _ configuration: Configuration, _ shared: IntakeState, for dispatch: Dispatch,
+        on loop: EventLoop, metrics: NodeMetrics, log: EventLog, tokens: @escaping () -> [Digest256: APNsProviderToken]
     ) {
         let file = "\(configuration.state)/\(Self.sessionFile)"
         engine = Engine(
@@ -31,9 +31,9 @@ final class SharedState: NodeComponent {
         Self.remember(engine.session, in: file)
         let outbox = EngineOutbox(engine)
         outcomes = ClusterOutcomes(
-            engine, outbox, gate, window: .seconds(configuration.limits.replayWindow))
-        ledger = ClusterLedger(engine, outbox, for: dispatch, gate, outcomes, on: loop)
-        handles = ClusterHandles(engine, outbox, state: configuration.state) { gate.settings }
+            engine, outbox, shared, window: .seconds(configuration.limits.replayWindow))
+        ledger = ClusterLedger(engine, outbox, for: dispatch, shared, outcomes, metrics: metrics, on: loop)
+        handles = ClusterHandles(engine, outbox, state: configuration.state) { shared.settings }
         ledger.spool.report = { [log] in log.adopted($0) }
         self.tokens = ClusterTokens(engine, on: loop, tokens: tokens)
         engine.report = { [log, unowned self] event in

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Admission
+import Delivery
 import EventLoop
 import Time
 
-/// What ``Intake``, ``ClusterGate`` and ``OutcomeReporter`` share: `Admission`, its clock, and the submissions that
+/// What ``Intake``, ``OutcomeReporter`` and the cluster share: `Admission`, its clock, and the submissions that
 /// wait for an outcome.
 final class IntakeState {
     var admission: Admission
@@ -34,6 +35,12 @@ final class IntakeState {
 
     /// The current time by both clocks, as admission counts it.
     var reading: ClockReading { clock.reading(at: loop.now) }
+
+    /// The terms of a submission that waits for the decision of a cluster's engine; `nil` for any other, e.g. a resend.
+    func terms(of reply: Reply) -> Admission.Terms? {
+        guard case .asking(let terms) = waiting[reply].state else { return nil }
+        return terms
+    }
 
     /// Sets whether this node decides without the others. It then applies its share of the rates, so that the sum over
     /// all nodes stays the same.

@@ -335,10 +335,16 @@ class Link(asyncio.Protocol):
 
         def search() -> bytes | None:
             # The search may have waited for a thread: its time begins now.
+            self.channel.loop.call_soon_threadsafe(self._search_began, entry, cancelled)
             return solve(puzzle, digest, secrets.randbits(64), time.monotonic() + seconds, cancelled)
 
         future = self.channel.loop.run_in_executor(self.channel.solvers, search)
         future.add_done_callback(lambda done: self._search_ended(entry, cancelled, done))
+
+    def _search_began(self, entry: Entry, cancelled: threading.Event) -> None:
+        # Another search may be running for the entry of a cancelled one.
+        if not cancelled.is_set():
+            self.session.search_began(entry, self.channel.now())
 
     def _search_ended(self, entry: Entry, cancelled: threading.Event, done: asyncio.Future[bytes | None]) -> None:
         # Ignores a cancelled search: another may be running for the same entry.

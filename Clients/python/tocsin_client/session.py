@@ -102,7 +102,8 @@ Action = Send | Welcomed | Answered | Leaving | Solve | StopSolving
 @dataclass
 class _Search:
     puzzle: Puzzle
-    started: float
+    #: When it began; None while it waits for a thread.
+    started: float | None = None
 
 
 @dataclass
@@ -251,7 +252,7 @@ class Session:
                 actions.append(Answered(entry, self._work_limit_outcome(entry)))
             else:
                 waiting.append(request)
-                self._start_search(entry, now, actions)
+                self._start_search(entry, actions)
         self._queue[:examined] = waiting
         if output:
             actions.append(Send(b"".join(output)))
@@ -408,12 +409,18 @@ class Session:
         seeds = (self._puzzle.seed if self._puzzle else None, self._previous_seed)
         return any(seed is not None and seed[:4] == proof[:4] for seed in seeds)
 
-    def _start_search(self, entry: Entry, now: float, actions: list[Action]) -> None:
+    def _start_search(self, entry: Entry, actions: list[Action]) -> None:
         if self._puzzle is None or entry in self._searches or len(self._searches) >= SEARCHES:
             return
         entry.needs_work = True
-        self._searches[entry] = _Search(self._puzzle, now)
+        self._searches[entry] = _Search(self._puzzle)
         actions.append(Solve(entry, self._puzzle, entry.work_left))
+
+    def search_began(self, entry: Entry, now: float) -> None:
+        """Starts the time of a search, which may have waited for a thread."""
+        search = self._searches.get(entry)
+        if search is not None:
+            search.started = now
 
     def _abandon_searches(self, now: float, actions: list[Action]) -> None:
         """Stops the searches whose proof would not be sent. A search keeps no state, so nothing is lost."""
@@ -434,5 +441,5 @@ class Session:
 
     def _end_search(self, entry: Entry, now: float) -> None:
         search = self._searches.pop(entry, None)
-        if search is not None:
+        if search is not None and search.started is not None:
             entry.work_left -= now - search.started

@@ -37,8 +37,8 @@ package enum PrivateFile {
         }
     }
 
-    /// Replaces a file, or creates it: at each moment the path names all of the old bytes or all of the new ones. No two
-    /// processes may do so at a time.
+    /// Replaces a file, or creates it: at each moment the path names all of the old bytes or all of the new ones. Only
+    /// for files that one process writes: the draft is `path` with `.new`.
     /// - Parameter isDurable: whether the new file is on the disk when this returns; see ``DraftFile``.
     package static func replace(_ path: String, holding bytes: [UInt8], isDurable: Bool) throws(PrivateFileError) {
         let error = DraftFile.write(

@@ -7,7 +7,7 @@ import Glibc
 package actor StopSignal {
     private nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-    private var watches: [SignalHandler] = []
+    private var watches: [EventWatch] = []
     private var waiting: CheckedContinuation<Void, Never>?
     private var count = 0
 
@@ -18,9 +18,9 @@ package actor StopSignal {
     /// - Parameter hangUp: called on SIGHUP, which otherwise terminates the process.
     package func arm(hangUp: (@Sendable () -> Void)? = nil) {
         watches = [SIGTERM, SIGINT].map { signal in
-            SignalHandler(signal, on: loop) { [unowned self] in assumeIsolated { $0.received() } }
+            EventWatch(signal: signal, on: loop) { [unowned self] in assumeIsolated { $0.received() } }
         }
-        if let hangUp { watches.append(SignalHandler(SIGHUP, on: loop, received: hangUp)) }
+        if let hangUp { watches.append(EventWatch(signal: SIGHUP, on: loop, hangUp)) }
     }
 
     /// Returns after the first SIGTERM or SIGINT.

@@ -71,7 +71,7 @@ package final class SimulatedEngine: @unchecked Sendable {
     /// Calls `body` after ``delay``, but not before those that came earlier.
     private func inTurn(_ body: @escaping () -> Void) {
         let now = MonotonicTime.now
-        guard delay > .zero || lastTurn > now, let process else { return body() }
+        guard delay > .zero || lastTurn >= now, let process else { return body() }
         lastTurn = max(now + delay, lastTurn)
         simulation.schedule(after: lastTurn - now, in: process, body)
     }

@@ -67,11 +67,7 @@ struct BenchAdmission: AsyncParsableCommand {
 
     private static func megabytes(_ bytes: Int) -> String { Terminal.number(Double(bytes) / 1_000_000, digits: 1) }
 
-    private static var residentBytes: Int {
-        guard let data = FileManager.default.contents(atPath: "/proc/self/statm") else { return 0 }
-        let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
-        return (pages ?? 0) * Int(getpagesize())
-    }
+    private static var residentBytes: Int { ProcessUsage.residentKilobytes(of: getpid()) * 1024 }
 }
 
 /// An `Admission` with a given number of known device tokens and circuits, and submissions to it.

@@ -68,11 +68,11 @@ struct BenchSilence: AsyncParsableCommand {
                 "silence", more: "[limits]\nconnections = \(candidate.connections)", servesHTTP: true,
                 descriptors: candidate.descriptors
             ) { bed in
-                let before = await bed.nodeFigures
+                let meter = UsageMeter([await bed.nodePID].compactMap(\.self))
                 async let crowd = SilentCrowd(bed).connect(silent, within: .seconds(seconds))
                 let served = await HonestClients(bed).run(honest, within: .seconds(seconds))
                 let (opened, held) = await crowd
-                let used = await bed.nodeFigures.map { $0.cpuSeconds - (before?.cpuSeconds ?? 0) } ?? 0
+                let used = meter.usage.first?.cpuSeconds ?? 0
                 Terminal.endProgress()
                 Terminal.print(
                     Self.line(

@@ -8,8 +8,10 @@ struct ProcessUsage: Codable {
     var cpuSeconds = 0.0
     var peakKilobytes = 0
 
-    /// No usage.
-    init() {}
+    init(cpuSeconds: Double = 0, peakKilobytes: Int = 0) {
+        self.cpuSeconds = cpuSeconds
+        self.peakKilobytes = peakKilobytes
+    }
 
     /// The usage that `wait4` or `getrusage` has returned.
     init(_ usage: rusage) {
@@ -55,6 +57,9 @@ struct ProcessUsage: Codable {
             statistics(of: candidate).map { $0.count > 1 && $0[1] == "\(pid)" } ?? false
         }
     }
+
+    /// The resident memory of a process; 0 if there is no such process.
+    static func residentKilobytes(of pid: Int32) -> Int { kilobytes("VmRSS:", of: pid) }
 
     /// The anonymous resident memory of a process; 0 if there is no such process.
     static func anonymousKilobytes(of pid: Int32) -> Int { kilobytes("RssAnon:", of: pid) }

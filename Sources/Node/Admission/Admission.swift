@@ -9,7 +9,7 @@ import Time
 /// reads no clock: callers pass in events and times. It keeps device tokens and sender keys only as keyed hashes.
 ///
 /// A submission passes three gates: ``checkCircuit(_:at:)`` and, unless it is a resend of an envelope that the node
-/// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:by:paid:app:on:through:at:)``.
+/// knows, ``verify(_:by:on:through:at:)`` and ``admit(_:at:)``.
 /// ``finish(_:with:contact:binds:at:)`` records its outcome.
 package struct Admission: ~Copyable {
     /// The endpoint that received a submission.

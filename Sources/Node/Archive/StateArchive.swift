@@ -144,8 +144,18 @@ package enum StateArchive {
         var paths: [String] = []
         for onion in try onionDirectories(in: directory) {
             for place in [onion, "\(onion)/authorized_clients"] {
-                paths += try names(in: "\(directory)/\(place)").map { "\(place)/\($0)" }
-                    .filter { isAllowed("\(tor)/\($0)") && isFile("\(directory)/\($0)") }
+                for path in try names(in: "\(directory)/\(place)").map({ "\(place)/\($0)" })
+                where isFile("\(directory)/\(path)") {
+                    if isAllowed("\(tor)/\(path)") {
+                        paths.append(path)
+                    } else if path.hasSuffix(".auth") {
+                        // Without its authorised senders, an onion may be open.
+                        throw Failure(
+                            description:
+                                "\(directory)/\(path) authorises a sender of a closed onion: rename it, with letters, "
+                                + "digits, dots, underscores and hyphens only")
+                    }
+                }
             }
         }
         return paths

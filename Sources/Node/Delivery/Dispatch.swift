@@ -189,7 +189,8 @@ package final class Dispatch: AttemptReceiver, @unchecked Sendable {
         guard let hops = core.hops(ofPending: envelope.digest), envelope.hops > hops,
             let route = core.lanes.firstRoute(of: envelope, app: app)
         else { return false }
-        return providers[route]?.upstreamKeys != nil
+        // A route that a reload has removed may have been one to an upstream node.
+        return providers[route].map { $0.upstreamKeys != nil } ?? true
     }
 
     /// Reports the outcome of a resend, at once or as soon as the outcome is known.

@@ -14,11 +14,19 @@ struct RecentTable {
     /// The number of entries, with those that are in both halves counted twice.
     var count: Int { young.count + old.count }
 
-    /// Changes the maximum number of entries. A half that has more than it may hold is forgotten.
+    /// Changes the maximum number of entries. Forgets entries of a half that has more than it may hold.
     mutating func resize(to capacity: Int) {
         half = max(1, capacity / 2)
-        if old.count > half { old = FlatTable(empty: 0) }
-        if young.count > half { young = FlatTable(empty: 0) }
+        Self.shrink(&old, to: half)
+        Self.shrink(&young, to: half)
+    }
+
+    private static func shrink(_ table: inout FlatTable<UInt64>, to count: Int) {
+        var surplus = table.count - count
+        table.removeAll { _ in
+            surplus -= 1
+            return surplus >= 0
+        }
     }
 
     subscript(key: TableKey) -> UInt64? { young[key.bits] ?? old[key.bits] }

@@ -14,7 +14,7 @@ package final class NodeResolver: NameService {
     private unowned let loop: EventLoop
     private var state = ResolverState<[FileVersion?]>()
     private var results: [UInt64: (NameAnswer) -> Void] = [:]
-    private var connection: (socket: LocalSocket, reader: ReadableDescriptor)?
+    private var connection: (socket: LocalSocket, reader: EventWatch)?
 
     package init(_ supervisor: Supervisor, on loop: EventLoop) {
         self.supervisor = supervisor
@@ -53,7 +53,7 @@ package final class NodeResolver: NameService {
     private func start() {
         do throws(LocalSocket.Failure) {
             let socket = try supervisor.startResolver()
-            let reader = ReadableDescriptor(socket.descriptor, on: loop) { [unowned self] in receive(from: socket) }
+            let reader = EventWatch(readable: socket.descriptor, on: loop) { [unowned self] in receive(from: socket) }
             connection = (socket, reader)
             perform(state.started())
         } catch {

@@ -7,7 +7,7 @@ import Time
 
 /// Remembers which handles are in use, and saves that in the store.
 final class HandleUseKeeper: @unchecked Sendable {
-    // Unchecked: used on the loop's thread only, which each method checks; tasks prefer the loop's executor.
+    // Unchecked: used on the loop's thread only; tasks prefer the loop's executor.
 
     private static let sweepInterval = Duration.seconds(60)
     /// Maximum number of phones, of owners, and of ended handles, that are remembered.

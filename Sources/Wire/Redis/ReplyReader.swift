@@ -16,8 +16,8 @@ package final class ReplyReader {
     /// numbers of ``parts``, from 1 on, in the form of pointers. `unsafe`, because hiredis takes a pointer to the
     /// variable; nothing changes it.
     nonisolated(unsafe) private static var functions = {
-        // hiredis 1.0 has functions for further types, which are not set: their parts have the type's number in place of
-        // an object.
+        // hiredis 1.0 has functions for types of RESP 3, too. They are not set: a node does not ask for RESP 3, and
+        // such a part of a reply then has its type's number in place of an object.
         var functions = redisReplyObjectFunctions()
         functions.createString = { task, start, count in
             let bytes = UnsafeRawBufferPointer(start: start, count: count)

@@ -573,7 +573,7 @@ private func temporaryPath(_ name: String) -> String { "/tmp/tocsin-test-\(UUID(
         await LoopDomain(loop).run { domain in
             final class Count { var value = 0 }
             let count = Count()
-            let watch = SignalHandler(SIGUSR1, on: domain.loop) { count.value += 1 }
+            let watch = EventWatch(signal: SIGUSR1, on: domain.loop) { count.value += 1 }
             kill(getpid(), SIGUSR1)
             #expect(await eventually { count.value == 1 })
             withExtendedLifetime(watch) {}

@@ -134,6 +134,20 @@ import Testing
         #expect(
             list.alarms.allSatisfy { $0.text.count == RecentAlarms.maximumTextLength + 1 && $0.text.hasSuffix("…") })
     }
+
+    @Test func `advice stays before alarms, but hides no new one`() {
+        var list = RecentAlarms()
+        list.record("warning", "old alarm", at: 1)
+        for number in 0..<200 { list.record("warning", "advice \(number)", isSetUp: true, at: 2) }
+        #expect(list.alarms.count == RecentAlarms.maximumAlarms)
+        #expect(!list.alarms.contains { !$0.isSetUp })
+        list.record("error", "new alarm", at: 3)
+        #expect(list.alarms.first?.text == "new alarm" && list.alarms.count == RecentAlarms.maximumAlarms)
+        list.record("error", "newer alarm", at: 4)
+        #expect(list.alarms.map(\.text).filter { $0.hasSuffix("alarm") } == ["newer alarm"])
+        list.forgetAdvice()
+        #expect(list.alarms.map(\.text) == ["newer alarm"])
+    }
 }
 
 @Suite(.tags(.computing)) struct AlarmLogHandlerTests {

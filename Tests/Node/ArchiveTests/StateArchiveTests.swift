@@ -72,6 +72,15 @@ import Testing
         }
     }
 
+    @Test func `an export that would open a closed onion fails`() throws {
+        try withState { directory in
+            let sender = "\(directory)/state/tor/onion/authorized_clients/bob@laptop.auth"
+            try Data("descriptor:x25519:A".utf8).write(to: URL(filePath: sender))
+            let text = problem { _ = try export(directory) }
+            #expect(text.contains("bob@laptop.auth authorises a sender"), "\(text)")
+        }
+    }
+
     @Test func `an import restores what was exported, privately`() throws {
         try withState { directory in
             let summary = try export(directory)

@@ -342,6 +342,21 @@ import Time
         }
     }
 
+    @Test func `the engine remembers an unsigned day for as long as it counts`() async throws {
+        try await withPeers {
+            $0.senderQuietDays = 900
+        } _: { one, two, domain in
+            let sent = try await send(try Self.envelope(1, to: 1), to: one, on: domain)
+            try await conclude(sent, at: one, on: domain)
+            var command = RedisCommand("TTL")
+            command.append(
+                one.engine.names.name(
+                    .deviceToken, of: withUnsafeBytes(of: sent.terms.token.bigEndian) { Array($0) }))
+            let life = try #require(try await two.call(command, on: domain).integer)
+            #expect(life > 899 * 86_400 && life <= 900 * 86_400)
+        }
+    }
+
     @Test func `a node that cannot deliver an adopted envelope leaves it to others`() async throws {
         try await withPeers { one, two, domain in
             let sent = try await send(try Self.envelope(1, to: 1), to: one, on: domain)

@@ -61,7 +61,7 @@ import Testing
         dead.isAlive = false
         #expect(dead.violations().count == 1)
         var fat = report
-        fat.node[.flooded] = NodeStatistics(cpuSeconds: 1, peakKilobytes: 101 * 1024)
+        fat.node[.flooded] = ProcessUsage(cpuSeconds: 1, peakKilobytes: 101 * 1024)
         #expect(fat.violations().isEmpty)
         #expect(fat.violations(maxMegabytes: 100).count == 1)
         var absent = report

@@ -214,6 +214,11 @@ import TocsinClient
         }
         let missing = await #expect(throws: ConfigurationError.self) { try await stage.startNode(configuration("")) }
         #expect(missing?.key == "canary.phone_file")
+        try PrivateFile.create("\(stage.directory)/other.key", holding: [UInt8](repeating: 4, count: 32))
+        let other = await #expect(throws: ConfigurationError.self) {
+            try await stage.startNode(configuration("site_key = \"other.key\""))
+        }
+        #expect(other?.key == "canary.site_key")
         try await stage.startNode(configuration("site_key = \"site.key\""))
         for _ in 0..<6000 where await stage.snapshot?.canary?.last == nil {
             try await Task.sleep(for: .milliseconds(100))

@@ -30,6 +30,7 @@ enum SecretFile {
         guard exists else { return try PrivateFile.create(path, holding: bytes) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw Failure.notAFile(path) }
         guard replacing else { throw Failure.exists(path) }
-        try PrivateFile.replace(path, holding: bytes, isDurable: true)
+        let error = DraftFile.write(bytes.span.bytes, to: path, replacing: true, isDurable: true)
+        guard error == 0 else { throw PrivateFileError.system(path, error) }
     }
 }

@@ -6,7 +6,7 @@ import StandIns
 /// The results of a comparison.
 struct ComparisonResults {
     /// The runs of all rows but (h).
-    var rows: [ComparisonRow: RowRuns] = [:]
+    var rows: [ComparisonRow: [RowRun]] = [:]
     /// The runs of row (h).
     var openLoop: [OpenLoop.Run] = []
 }
@@ -88,25 +88,29 @@ final class Comparison {
 
     /// Measures a row without an onion service once.
     func measure(_ row: ComparisonRow) throws {
+        if let run = try run(row) { results.rows[row, default: []].append(run) }
+    }
+
+    private func run(_ row: ComparisonRow) throws -> RowRun? {
         switch row {
-        case .h2load: results.rows[row, default: RowRuns()].append(try runH2Load())
-        case .client: results.rows[row, default: RowRuns()].append(try runClient())
-        case .nghttpx: results.rows[row, default: RowRuns()].append(try runProxy())
-        case .node: results.rows[row, default: RowRuns()].append(try runNode(node))
-        case .nginx: results.rows[row, default: RowRuns()].append(try runNginx())
-        case .httpAPI: results.rows[row, default: RowRuns()].append(try runHTTPAPI(node))
+        case .h2load: return try runH2Load()
+        case .client: return try runClient()
+        case .nghttpx: return try runProxy()
+        case .node: return try runNode(node)
+        case .nginx: return try runNginx()
+        case .httpAPI: return try runHTTPAPI(node)
         case .openLoop:
             results.openLoop += try OpenLoop(
                 bench: bench, h2load: h2load, node: node.server, clusteredNode: clusteredNode.server, sink: sink
             ).round()
-        case .relay: results.rows[row, default: RowRuns()].append(try runRelay(relayingNode, to: node))
-        case .site: results.rows[row, default: RowRuns()].append(try runRelay(site, to: upstreamNode))
-        case .aioapns, .httpx:
-            if let run = try runPython("\(row)") { results.rows[row, default: RowRuns()].append(run) }
-        case .cluster: results.rows[row, default: RowRuns()].append(try runCluster())
-        case .httpSpool: results.rows[row, default: RowRuns()].append(try runHTTPAPI(storingNode))
-        case .spool: results.rows[row, default: RowRuns()].append(try runNode(storingNode, ["--accept-queued"]))
-        case .onion, .onionProxy, .onionForwarded: break
+            return nil
+        case .relay: return try runRelay(relayingNode, to: node)
+        case .site: return try runRelay(site, to: upstreamNode)
+        case .aioapns, .httpx: return try runPython("\(row)")
+        case .cluster: return try runCluster()
+        case .httpSpool: return try runHTTPAPI(storingNode)
+        case .spool: return try runNode(storingNode, ["--accept-queued"])
+        case .onion, .onionProxy, .onionForwarded: return nil
         }
     }
 

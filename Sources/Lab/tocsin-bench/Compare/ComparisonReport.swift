@@ -37,7 +37,7 @@ struct ComparisonReport {
         return (value < 0 ? "−" : "") + Terminal.number(value.magnitude, digits: digits)
     }
 
-    private static func row(_ title: String, _ runs: RowRuns) -> String {
+    private static func row(_ title: String, _ runs: [RowRun]) -> String {
         line([
             title, number(runs.median(\.rate), digits: 0), number(runs.median(\.cpuPer100000), digits: 2),
             number(runs.median(\.peakMegabytes), digits: 1), number(runs.median { $0.p50 / 1000 }, digits: 2),
@@ -48,7 +48,7 @@ struct ComparisonReport {
 
     private static let onionRows = ComparisonRow.allCases.filter(\.usesOnion)
 
-    private func runs(_ row: ComparisonRow) -> RowRuns { results.rows[row] ?? RowRuns() }
+    private func runs(_ row: ComparisonRow) -> [RowRun] { results.rows[row] ?? [] }
 
     private var table: String? {
         let rows = ComparisonRow.allCases.filter { !$0.usesOnion && runs($0).count > 0 }

@@ -28,7 +28,7 @@ struct OnionComparison {
 
     /// Measures the rows in alternating rounds, with a private Tor network and with a node and an nghttpx that receive
     /// circuit ids. The network runs only meanwhile.
-    func run(_ rows: [ComparisonRow], rounds: Int) async throws -> [ComparisonRow: RowRuns] {
+    func run(_ rows: [ComparisonRow], rounds: Int) async throws -> [ComparisonRow: [RowRun]] {
         let node = try ComparedNode(
             "onion", on: servers, sink: sink, envelopes: max(1_000_000, rounds * Self.envelopes * rows.count * 2),
             isForTor: true)
@@ -46,7 +46,7 @@ struct OnionComparison {
             let service = try Self.pid(in: pidFile)
             let others = ProcessUsage.children(of: getpid(), named: "tor").filter { $0 != service }
             let tors = [service] + others
-            var runs: [ComparisonRow: RowRuns] = [:]
+            var runs: [ComparisonRow: [RowRun]] = [:]
             for round in 1...rounds {
                 for row in rows {
                     Terminal.progress("\(row.title): round \(round) of \(rounds), \(Self.envelopes) requests …")
@@ -63,7 +63,7 @@ struct OnionComparison {
                         run = try measure(nghttpx: nghttpx, at: forwarder.address, tors: tors)
                     default: continue
                     }
-                    runs[row, default: RowRuns()].append(run)
+                    runs[row, default: []].append(run)
                 }
             }
             await network.stop()

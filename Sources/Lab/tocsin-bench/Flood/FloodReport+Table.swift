@@ -14,9 +14,9 @@ extension FloodReport {
     }
 
     private var sideBySide: String {
-        func row(_ title: String, _ cell: (HonestStatistics, NodeStatistics) -> String) -> String {
+        func row(_ title: String, _ cell: (HonestStatistics, ProcessUsage) -> String) -> String {
             let cells = [FloodPhase.calm, .flooded].map { phase in
-                cell(honest[phase] ?? HonestStatistics(), node[phase] ?? NodeStatistics())
+                cell(honest[phase] ?? HonestStatistics(), node[phase] ?? ProcessUsage())
             }
             return Self.line(title, cells)
         }

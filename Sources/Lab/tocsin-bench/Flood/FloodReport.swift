@@ -8,7 +8,7 @@ struct FloodReport {
     /// Statistics of the honest senders, by phase.
     var honest: [FloodPhase: HonestStatistics] = [:]
     /// The node's resource usage, by phase.
-    var node: [FloodPhase: NodeStatistics] = [:]
+    var node: [FloodPhase: ProcessUsage] = [:]
     /// Statistics of the honest senders that started during the flood.
     var newcomers = HonestStatistics()
     /// The time from a newcomer's first submission to its first delivery, for each that began, in no order; `nil` if

@@ -115,11 +115,11 @@ actor FloodScenario {
     }
 
     private func measure(_ phase: FloodPhase, _ honest: HonestSenders, for time: Duration) async {
-        let start = await bed.nodeFigures
+        let meter = UsageMeter([await bed.nodePID].compactMap(\.self))
         await honest.count(for: phase)
         await loop.sleep(for: time)
         await honest.count(for: nil)
-        if let start, let end = await bed.nodeFigures { report.node[phase] = NodeStatistics(from: start, to: end) }
+        report.node[phase] = meter.usage.first
     }
 
     // MARK: Senders and circuits

@@ -26,7 +26,6 @@ final class Tally: Sendable {
         var answers: [(at: MonotonicTime, envelope: Int)] = []
         var secondIDs = 0
         var otherCollapseIDs = 0
-        var deliveries = 0
         var watchedDeviceToken: String?
         var deliveriesToWatched = 0
     }
@@ -52,7 +51,6 @@ final class Tally: Sendable {
             if isOfNode, seen.id != id { state.secondIDs += 1 }
             if seen.collapseID != collapseID { state.otherCollapseIDs += 1 }
             state.seen[envelope] = seen
-            state.deliveries += 1
             if notification.deviceToken == state.watchedDeviceToken { state.deliveriesToWatched += 1 }
         }
     }
@@ -99,9 +97,6 @@ final class Tally: Sendable {
     /// Whether a phone has received this envelope.
     func has(_ envelope: Int) -> Bool { state.withLock { $0.seen[envelope] != nil } }
 
-    /// The number of notifications that phones received.
-    var deliveries: Int { state.withLock { $0.deliveries } }
-
     /// Begins to count the deliveries to this device token.
     func watch(_ deviceToken: String) { state.withLock { $0.watchedDeviceToken = deviceToken } }
 
@@ -110,8 +105,6 @@ final class Tally: Sendable {
 
     /// Sums over all envelopes.
     struct Sums {
-        /// Envelopes that were delivered.
-        var envelopes = 0
         /// Deliveries beyond the first of an envelope.
         var repeats = 0
         /// Repeats of a delivery whose answer had reached the node.
@@ -132,7 +125,6 @@ final class Tally: Sendable {
         state.withLock { state in
             var sums = Sums(otherIDs: state.secondIDs, otherCollapseIDs: state.otherCollapseIDs)
             for seen in state.seen.values {
-                sums.envelopes += 1
                 sums.repeats += Int(seen.times) - 1
                 sums.unexplained += seen.unexplained
             }

@@ -252,13 +252,7 @@ actor TestBed {
     }
 
     /// Resident memory of the first node in kilobytes.
-    var nodeKilobytes: Int {
-        guard let pid = nodes[0]?.pid, let data = FileManager.default.contents(atPath: "/proc/\(pid)/statm") else {
-            return 0
-        }
-        let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
-        return (pages ?? 0) * Int(getpagesize()) / 1024
-    }
+    var nodeKilobytes: Int { nodePID.map(ProcessUsage.residentKilobytes) ?? 0 }
 
     /// The first node's process; `nil` if it is not running.
     var nodePID: pid_t? { nodes[0]?.pid }

@@ -41,12 +41,19 @@ extension Configuration {
         /// - Throws: ``ConfigurationError``, which names the file and contains nothing of it.
         package func siteKey(in configuration: Configuration) throws(ConfigurationError) -> Ed25519.PrivateKey? {
             guard let siteKeyFile else { return nil }
-            do {
-                return try Ed25519.PrivateKey(keyFile: siteKeyFile, copies: configuration.copies)
-            } catch {
-                throw ConfigurationError(
-                    file: configuration.file, key: "canary.site_key", problem: error.description)
+            func problem(_ text: String) -> ConfigurationError {
+                ConfigurationError(file: configuration.file, key: "canary.site_key", problem: text)
             }
+            let key: Ed25519.PrivateKey
+            do {
+                key = try Ed25519.PrivateKey(keyFile: siteKeyFile, copies: configuration.copies)
+            } catch {
+                throw problem(error.description)
+            }
+            guard configuration.sites.contains(where: { $0.key == key.publicKey }) else {
+                throw problem("\(siteKeyFile): no [[site]] has this key")
+            }
+            return key
         }
     }
 }

@@ -10,7 +10,9 @@ enum CredentialCheck {
     static let expiryNotice: Int64 = 30 * 86_400
 
     /// Checks that the node's user can read a file that only its owner can read. `nil` if it can.
-    /// - Parameter nodeUser: the user that runs the node.
+    /// - Parameters:
+    ///   - mode: the file's mode.
+    ///   - nodeUser: the user that runs the node.
     static func owner(_ file: String, owner: uid_t, mode: mode_t, nodeUser: uid_t) -> Finding? {
         // A service manager or a container runtime gives the node files of root that others may read, too.
         guard owner != nodeUser, mode & 0o077 == 0 else { return nil }

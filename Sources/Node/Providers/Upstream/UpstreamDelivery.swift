@@ -92,7 +92,8 @@ package struct UpstreamDelivery: AppDelivery {
 
     package var platforms: [Magic] { Magic.allCases }
     package var isFallback: Bool { true }
-    package var maximumConnections: Int { platforms.count * nodes.count * PhoneCircuits<NodeCircuit>.maximum }
+    /// A phone has a connection to one node, and to another while that one is slow or leaves.
+    package var maximumConnections: Int { platforms.count * min(2, nodes.count) * PhoneCircuits<NodeCircuit>.maximum }
     package var needsTor: Bool { !isDirect }
     package var otherFiles: [String] { [siteKeyFile].compactMap(\.self) }
 

@@ -16,8 +16,7 @@ import Time
 ///
 /// 1. the form of its fields (`IngressSession`, `AppResolver`), before it gets here;
 /// 2. its circuit: not blocked, and within its rate;
-/// 3. a resend of an envelope that the node knows gets that envelope's outcome, unless the node is stopping or no
-///   longer serves its platform;
+/// 3. a resend of an envelope that the node knows gets that envelope's outcome;
 /// 4. platform, shutdown, size and the breaker of the route: the same for every device token;
 /// 5. proof of work and signature: the same for every device token;
 /// 6. room in the node: the same for every device token;

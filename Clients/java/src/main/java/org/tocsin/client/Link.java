@@ -293,10 +293,18 @@ final class Link implements Connection.Handler {
         byte[] digest = entry.digest();
         channel.solvers.execute(() -> {
             // The search may have waited for a thread: its time begins now.
+            channel.loop.execute(() -> searchBegan(entry, isCancelled));
             long deadline = Loop.now() + limit;
             Proof proof = Proof.search(puzzle, digest, System.nanoTime() ^ index, deadline, isCancelled);
             channel.loop.execute(() -> searched(entry, isCancelled, proof));
         });
+    }
+
+    private void searchBegan(Entry entry, AtomicBoolean isCancelled) {
+        // Another search may be running for the entry of a cancelled one.
+        if (!isCancelled.get()) {
+            session.searchBegan(entry, Loop.now());
+        }
     }
 
     private void searched(Entry entry, AtomicBoolean isCancelled, Proof proof) {

@@ -56,7 +56,15 @@ final class Session {
     /** Cancel the search for this entry's proof. */
     record StopSolving(Entry entry) implements Action {}
 
-    private record Search(Wire.Puzzle puzzle, long started) {}
+    private static final class Search {
+        final Wire.Puzzle puzzle;
+        /** When it began; null while it waits for a thread. */
+        Long started;
+
+        Search(Wire.Puzzle puzzle) {
+            this.puzzle = puzzle;
+        }
+    }
 
     private final boolean doesWork;
     /** Makes AUTH from the seed of WELCOME's puzzle; {@code null} if the sender is no site. */
@@ -234,7 +242,7 @@ final class Session {
             } else {
                 // An entry without its proof reserves a slot, so that later ones do not overtake it indefinitely.
                 waiting++;
-                startSearch(entry, now, actions);
+                startSearch(entry, actions);
             }
         }
         if (output.size() > 0) {
@@ -414,13 +422,21 @@ final class Session {
         return puzzle != null && proof.isFor(puzzle) || previousPuzzle != null && proof.isFor(previousPuzzle);
     }
 
-    private void startSearch(Entry entry, long now, List<Action> actions) {
+    private void startSearch(Entry entry, List<Action> actions) {
         if (puzzle == null || searches.containsKey(entry) || searches.size() >= SEARCHES) {
             return;
         }
         entry.needsWork = true;
-        searches.put(entry, new Search(puzzle, now));
+        searches.put(entry, new Search(puzzle));
         actions.add(new Solve(entry, puzzle, entry.workLeft));
+    }
+
+    /** Starts the time of a search, which may have waited for a thread. */
+    void searchBegan(Entry entry, long now) {
+        Search search = searches.get(entry);
+        if (search != null) {
+            search.started = now;
+        }
     }
 
     /** Stops the searches whose proof would not be sent. A search keeps no state, so nothing is lost. */
@@ -448,7 +464,7 @@ final class Session {
 
     private void endSearch(Entry entry, long now) {
         Search search = searches.remove(entry);
-        if (search != null) {
+        if (search != null && search.started != null) {
             entry.workLeft -= now - search.started;
         }
     }

@@ -192,10 +192,10 @@ private let dates: [(Int64, String)] = [
 
 /// Invalid lines, and a part of the error message for each.
 private let badLines: [(String, String)] = [
-    ("", "a platform"), ("apns", "apns-production, apns-development, fcm or web-push"), ("help", "apns-production"),
-    ("kill", "a platform and nothing else"), ("kill fcm now", "nothing else"), ("kill apple", "or web-push"),
+    ("", "a platform"), ("apns", "apns-production, apns-development, fcm, web-push"), ("help", "apns-production"),
+    ("kill", "a platform and nothing else"), ("kill fcm now", "nothing else"), ("kill apple", "fcm, web-push"),
     ("restart", "a platform"), ("certificate fcm", "good, untrusted, expired, other-name"),
-    ("certificate fcm bad", "other-name"), ("certificate apple good", "or web-push"),
+    ("certificate fcm bad", "other-name"), ("certificate apple good", "fcm, web-push"),
     ("fcm slow", "goaway-every=, reset="), ("fcm stall=1", "stall, stall-after="), ("fcm reset", "reset="),
     ("fcm goaway-every=0", "from 1"), ("fcm goaway-every=5:late", "goaway-every=N:early"),
     ("fcm goaway-every=", "found nothing"), ("fcm reset=1001", "from 0 to 1000"),

@@ -419,7 +419,7 @@ CHAIN = [
     (
         "the standby is never used",
         "Sources/Node/Providers/Upstream/UpstreamProvider.swift",
-        "excluding: circuits.submissions[attempt].tried, now: now)",
+        "excluding: attempts[attempt]?.tried ?? [], now: now)",
         "excluding: Set(circuit.links.indices.dropFirst()), now: now)",
     ),
     (

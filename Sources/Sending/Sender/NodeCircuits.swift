@@ -26,12 +26,10 @@ package final class NodeCircuit {
     package func hasNoPause(at now: MonotonicTime) -> Bool { links.allSatisfy { $0.node.retryAt <= now } }
 }
 
-/// A sender's circuits, each with a link to each node, and the submissions on them. Used on the loop's thread only.
-package final class NodeCircuits<Submission> {
-    package typealias Place = SubmissionTable<Submission>.Place
-
+/// A sender's circuits, each with a link to each node, and where its submissions are. Used on the loop's thread only.
+package final class NodeCircuits {
     /// The submissions without a result.
-    package var submissions = SubmissionTable<Submission>()
+    package var submissions = SubmissionTable()
     private let loop: EventLoop
     private var factory: NodeLinkFactory
     private var circuits = PhoneCircuits<NodeCircuit>()
@@ -52,7 +50,7 @@ package final class NodeCircuits<Submission> {
         for phone: [UInt8], of owner: any NodeLinkOwner, mayEnd: ((NodeCircuit) -> Bool)?
     ) -> NodeCircuit {
         let isIdle = mayEnd.map { mayEnd in
-            { [submissions] (circuit: NodeCircuit) in submissions.isIdle(circuit.number) && mayEnd(circuit) }
+            { [unowned self] (circuit: NodeCircuit) in submissions.isIdle(circuit.number) && mayEnd(circuit) }
         }
         switch circuits.circuit(for: phone, isIdle: isIdle) {
         case .known(let circuit): return circuit
@@ -93,12 +91,12 @@ package final class NodeCircuits<Submission> {
 
     /// The submission that a link's session has under a request number.
     package func submission(at link: NodeLink, _ request: UInt32) -> UInt64? {
-        submissions.submission(at: Place(link: link.id, request: request))
+        submissions.submission(at: SubmissionTable.Place(link: link.id, request: request))
     }
 
     /// Gives a submission to a link.
     package func give(_ pending: PendingSubmission, _ number: UInt64, to link: NodeLink) {
-        submissions.place(number, at: Place(link: link.id, request: link.session.add(pending)))
+        submissions.place(number, at: SubmissionTable.Place(link: link.id, request: link.session.add(pending)))
     }
 
     /// Watches all links for silence and idleness, and ends circuits that have nothing to do or to remember. Call it about once

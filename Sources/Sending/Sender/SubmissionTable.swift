@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A sender's submissions that have no result: on which circuit each is, and which link's session has it. Circuits and
-/// links are identified by their numbers. No I/O and no clock.
-package struct SubmissionTable<Submission> {
+/// Where a sender's submissions without a result are: on which circuit each is, and which link's session has it.
+/// Submissions, circuits and links are identified by their numbers. No I/O and no clock.
+package struct SubmissionTable {
     /// Identifies a submission; never another one later.
     package typealias Number = UInt64
 
@@ -18,7 +18,6 @@ package struct SubmissionTable<Submission> {
     }
 
     private struct Entry {
-        var submission: Submission
         let circuit: Int
         var place: Place?
     }
@@ -33,8 +32,8 @@ package struct SubmissionTable<Submission> {
 
     private var lastNumber: Number = 0
     private var entries: [Number: Entry] = [:]
-    /// The submissions of each circuit.
-    private var circuits: [Int: Set<Number>] = [:]
+    /// The number of submissions on each circuit.
+    private var circuits: [Int: Int] = [:]
     private var links: [Int: Link] = [:]
 
     package init() {}
@@ -49,7 +48,7 @@ package struct SubmissionTable<Submission> {
 
     /// A circuit begins, with a link to each node.
     mutating func open(_ circuit: Int, links numbers: some Sequence<Int>) {
-        circuits[circuit] = []
+        circuits[circuit] = 0
         for (node, link) in numbers.enumerated() { links[link] = Link(circuit: circuit, node: node) }
     }
 
@@ -60,11 +59,12 @@ package struct SubmissionTable<Submission> {
     }
 
     /// Whether a circuit has no submissions.
-    package func isIdle(_ circuit: Int) -> Bool { circuits[circuit]?.isEmpty == true }
+    package func isIdle(_ circuit: Int) -> Bool { circuits[circuit] == 0 }
 
-    /// The submissions on a circuit which no link's session has, the oldest first.
+    /// The submissions on a circuit which no link's session has, the oldest first. Looks at all submissions.
     package func unplaced(on circuit: Int) -> [Number] {
-        circuits[circuit, default: []].filter { entries[$0]?.place == nil }.sorted()
+        isIdle(circuit)
+            ? [] : entries.lazy.filter { $1.circuit == circuit && $1.place == nil }.map(\.key).sorted()
     }
 
     /// Whether a submission may go to this link's node.
@@ -82,19 +82,13 @@ package struct SubmissionTable<Submission> {
     }
 
     /// A submission begins, at no link yet.
-    package mutating func insert(_ submission: Submission, as number: Number, on circuit: Int) {
-        circuits[circuit, default: []].insert(number)
-        entries[number] = Entry(submission: submission, circuit: circuit)
+    package mutating func insert(_ number: Number, on circuit: Int) {
+        circuits[circuit, default: 0] += 1
+        entries[number] = Entry(circuit: circuit)
     }
 
     /// Whether a submission has no result.
     package func contains(_ number: Number) -> Bool { entries[number] != nil }
-
-    /// A submission, which must not have a result.
-    package subscript(number: Number) -> Submission {
-        get { entries[number]!.submission }
-        _modify { yield &entries[number]!.submission }
-    }
 
     /// The circuit of a submission, which must not have a result.
     package func circuit(of number: Number) -> Int { entries[number]!.circuit }
@@ -119,11 +113,8 @@ package struct SubmissionTable<Submission> {
     }
 
     /// A submission has a result.
-    /// - Returns: the submission; `nil` if it had a result before.
-    package mutating func remove(_ number: Number) -> Submission? {
+    package mutating func remove(_ number: Number) {
         displace(number)
-        guard let entry = entries.removeValue(forKey: number) else { return nil }
-        circuits[entry.circuit]?.remove(number)
-        return entry.submission
+        if let entry = entries.removeValue(forKey: number) { circuits[entry.circuit]? -= 1 }
     }
 }

@@ -15,9 +15,9 @@ extension TocsinClient {
     /// Gives a submission that no node has to a node, or ends it.
     func assign(_ number: UInt64) {
         let circuit = circuits.circuit(of: number)
-        switch circuits.submissions[number].routing.choice(of: nodes(of: circuit)) {
+        switch waiters[number]!.routing.choice(of: nodes(of: circuit)) {
         case .give(let index):
-            guard let submission = circuits.submissions[number].submission.take() else { return }
+            guard let submission = waiters[number]!.submission.take() else { return }
             circuits.give(submission, number, to: circuit.links[index])
         case .end(let outcome): finish(number, .success(outcome))
         case .fail: finish(number, .failure(ClientError(noNodeOf: circuit)))
@@ -28,7 +28,7 @@ extension TocsinClient {
     /// Assigns the submissions that found no usable node, also those that stayed with a node that is down.
     func assignWaiting(_ circuit: NodeCircuit) {
         for number in circuits.submissions.unplaced(on: circuit.number)
-        where circuits.submissions.contains(number) && !circuits.submissions[number].routing.isPausing {
+        where circuits.submissions.contains(number) && !waiters[number]!.routing.isPausing {
             assign(number)
         }
         for (index, link) in circuit.links.enumerated() where link.node.state == .down {
@@ -49,13 +49,13 @@ extension TocsinClient {
         for request in requests {
             guard let number = circuits.submission(at: link, request) else { continue }
             let stored = link.session.stored(request)
-            switch circuits.submissions[number].routing.reassignment(stored: stored, from: link.node) {
+            switch waiters[number]!.routing.reassignment(stored: stored, from: link.node) {
             case .stay: break
             case .end(let outcome): finish(number, .success(outcome))
             case .move:
-                guard circuits.submissions[number].routing.leaves(node, of: nodes(of: circuit)) else { continue }
+                guard waiters[number]!.routing.leaves(node, of: nodes(of: circuit)) else { continue }
                 circuits.submissions.displace(number)
-                circuits.submissions[number].submission = link.withdraw(request)
+                waiters[number]!.submission = link.withdraw(request)
                 assign(number)
             }
         }
@@ -68,18 +68,18 @@ extension TocsinClient {
             _ = link.session.takeRefused(request)
             return
         }
-        let step = circuits.submissions[number].routing.answered(
+        let step = waiters[number]!.routing.answered(
             outcome, by: node, now: .now, random: SecureRandom.fraction())
         switch step {
         case .stored(let isEnd):
             progress?(.queued)
             if isEnd { finish(number, .success(outcome)) }
         case .end:
-            circuits.submissions[number].handle = link.session.takeHandle(request)
+            waiters[number]!.handle = link.session.takeHandle(request)
             finish(number, .success(outcome))
         case .pause, .move:
             circuits.submissions.displace(number)
-            circuits.submissions[number].submission = link.session.takeRefused(request)
+            waiters[number]!.submission = link.session.takeRefused(request)
             if case .pause(let pause) = step {
                 progress?(.waiting(reason: outcome.sentence, after: pause))
             } else {
@@ -97,7 +97,7 @@ extension TocsinClient {
     /// Ends a submission whose deadline has passed.
     func overdue(_ number: UInt64, now: MonotonicTime) {
         let place = circuits.place(of: number)
-        let routing = circuits.submissions[number].routing
+        let routing = waiters[number]!.routing
         let isInFlight = place.map { !$0.link.session.waiting.contains($0.request) } ?? false
         let lacksProof = place.map { $0.link.session.lacksProof($0.request) } ?? false
         switch routing.overdue(lacksProof: lacksProof, isInFlight: isInFlight) {

@@ -89,7 +89,8 @@ public actor TocsinClient {
     /// The pairings of ``pair(_:app:timeout:)`` and ``remember(_:)``, by device token or handle.
     var remembered: [[UInt8]: PairingToken] = [:]
     /// The connections for each phone, by device token or handle, and the callers that wait for an outcome.
-    let circuits: NodeCircuits<Waiter>
+    let circuits: NodeCircuits
+    var waiters: [UInt64: Waiter] = [:]
     private(set) var isClosed = false
     /// Whether the client has ever reached a node: a wrong setting is then no likely cause of a failure.
     var hasConnected = false
@@ -193,12 +194,10 @@ public actor TocsinClient {
                 let circuit = circuits.circuit(for: options.isolatesPhones ? address : [], of: self) {
                     $0.hasNoPause(at: now)
                 }
-                circuits.submissions.insert(
-                    Waiter(
-                        continuation: continuation,
-                        submission: PendingSubmission(request, workLimit: options.workLimit),
-                        routing: SubmissionRouting(terms, excluding: others)),
-                    as: number, on: circuit.number)
+                waiters[number] = Waiter(
+                    continuation: continuation, submission: PendingSubmission(request, workLimit: options.workLimit),
+                    routing: SubmissionRouting(terms, excluding: others))
+                circuits.submissions.insert(number, on: circuit.number)
                 assign(number)
                 for link in circuit.links { link.wake() }
                 if ticker == nil { tick() }
@@ -217,7 +216,8 @@ public actor TocsinClient {
     /// Ends a submission: resumes its caller with the result.
     func finish(_ number: UInt64, _ result: Result<Outcome, any Error>) {
         let place = circuits.place(of: number)
-        guard let waiter = circuits.submissions.remove(number) else { return }
+        guard let waiter = waiters.removeValue(forKey: number) else { return }
+        circuits.submissions.remove(number)
         if let (link, request) = place { link.session.remove(request) }
         waiter.continuation.resume(with: result.map { Waiter.Answer(outcome: $0, handle: waiter.handle) })
     }
@@ -238,12 +238,12 @@ public actor TocsinClient {
         let now = MonotonicTime.now
         for number in circuits.submissions.numbers where circuits.submissions.contains(number) {
             let circuit = circuits.circuit(of: number)
-            let routing = circuits.submissions[number].routing
+            let routing = waiters[number]!.routing
             if routing.terms.deadline <= now {
                 overdue(number, now: now)
             } else if !hasConnected, routing.givesUp(on: circuit.nodes, now: now) {
                 finish(number, .failure(ClientError(noNodeOf: circuit)))
-            } else if circuits.submissions[number].routing.resumes(at: now) {
+            } else if waiters[number]!.routing.resumes(at: now) {
                 again(number)
             }
         }

@@ -42,7 +42,8 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     private let sharesConnections: Bool
     private let loop: EventLoop
     private var nodes: UpstreamNodes
-    private let circuits: NodeCircuits<Attempt>
+    private let circuits: NodeCircuits
+    private var attempts: [UInt64: Attempt] = [:]
     /// The attempts' deadlines; those of attempts that have a result stay until then.
     private var deadlines = DeadlineQueue<UInt64>(limit: UpstreamProvider.answerTimeout)
     private var ticker: Timer?
@@ -96,7 +97,8 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         let circuit = circuits.circuit(
             for: Array(envelope.phone.bytes), of: self, mayEnd: sharesConnections ? nil : { _ in true })
         let attempt = circuits.submissions.newNumber()
-        circuits.submissions.insert(Attempt(receiver: receiver, number: number), as: attempt, on: circuit.number)
+        attempts[attempt] = Attempt(receiver: receiver, number: number)
+        circuits.submissions.insert(attempt, on: circuit.number)
         deadlines.append(attempt, now: .now)
         startTicker()
         place(attempt, PendingSubmission(Submission(request: 0, envelope: made), workLimit: Self.workLimit))
@@ -132,13 +134,13 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     /// Gives a submission to a usable node that has not failed it; ends the attempt if there is none.
     private func place(_ attempt: UInt64, _ submission: PendingSubmission) {
         let circuit = circuits.circuit(of: attempt)
-        let known = circuits.submissions[attempt]
         guard let index = choice(for: attempt, on: circuit) else {
-            let failure = known.failure ?? circuit.links.lazy.compactMap(\.failure).first
+            let latest = attempts[attempt]?.failure
+            let failure = latest ?? circuit.links.lazy.compactMap(\.failure).first
             return finish(
                 attempt,
                 UpstreamAnswers.attemptResult(
-                    on: failure ?? .unreachable("no node can be used now"), isNew: known.failure != nil))
+                    on: failure ?? .unreachable("no node can be used now"), isNew: latest != nil))
         }
         circuits.give(submission, attempt, to: circuit.links[index])
         circuit.links[index].wake()
@@ -150,7 +152,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
             link.node.revive(now: now)
             if link.isUnused { link.node.endPause(now: now) }
         }
-        return nodes.choice(of: circuit.nodes, excluding: circuits.submissions[attempt].tried, now: now)
+        return nodes.choice(of: circuit.nodes, excluding: attempts[attempt]?.tried ?? [], now: now)
     }
 
     /// Gives an attempt to another node.
@@ -161,7 +163,8 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
     }
 
     private func finish(_ attempt: UInt64, _ result: AttemptResult) {
-        guard let finished = circuits.submissions.remove(attempt) else { return }
+        guard let finished = attempts.removeValue(forKey: attempt) else { return }
+        circuits.submissions.remove(attempt)
         finished.receiver.attempted(finished.number, result)
         closeIfDone()
     }
@@ -183,8 +186,8 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
             nodes.failed(node, failure, now: now)
             for request in requests {
                 guard let attempt = circuits.submission(at: link, request) else { continue }
-                circuits.submissions[attempt].tried.insert(node)
-                circuits.submissions[attempt].failure = failure
+                attempts[attempt]?.tried.insert(node)
+                attempts[attempt]?.failure = failure
                 move(attempt, request, from: link)
             }
         case .slow(let requests):

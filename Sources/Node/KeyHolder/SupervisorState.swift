@@ -47,7 +47,7 @@ package struct SupervisorState {
     private var children: [pid_t: Child] = [:]
     private var logged: [String: MonotonicTime] = [:]
     private var isWatching = false
-    // Limited, because a new key holder's own limits begin anew, except that of Apple's tokens.
+    // Limited, because a new key holder starts with full limits of its own, except that of Apple's tokens.
     private var holderStarts = UseLimit(burst: burst, perSecond: perSecond)
     private var resolverStarts = UseLimit(burst: burst, perSecond: perSecond)
 

@@ -140,7 +140,8 @@ final class HandleKeeper: @unchecked Sendable {
     /// Saves which handles were rung, and closes the store.
     /// - Parameter now: Unix time in seconds.
     func close(at now: Int64, isolation: isolated (any Actor)? = #isolation) async {
-        await use.close(limits, at: now)
+        await use.save(limits, at: now)
+        await store.close()
     }
 
     private func failed(_ error: any Error) -> Outcome {

@@ -77,8 +77,12 @@ final class HandleUseKeeper: @unchecked Sendable {
         }
     }
 
-    private func save(
-        _ limits: HandleStore.Limits, at now: Int64, sweeps: Bool, isolation: isolated (any Actor)? = #isolation
+    /// Saves which handles were rung.
+    /// - Parameters:
+    ///   - now: Unix time in seconds.
+    ///   - sweeps: whether to drop expired handles, too.
+    func save(
+        _ limits: HandleStore.Limits, at now: Int64, sweeps: Bool = false, isolation: isolated (any Actor)? = #isolation
     ) async {
         let saved = use.unsaved
         do {
@@ -92,14 +96,5 @@ final class HandleUseKeeper: @unchecked Sendable {
         } catch {
             log.handlesFailed(error)
         }
-    }
-
-    /// Saves which handles were rung, and closes the store.
-    /// - Parameter now: Unix time in seconds.
-    func close(
-        _ limits: HandleStore.Limits, at now: Int64, isolation: isolated (any Actor)? = #isolation
-    ) async {
-        await save(limits, at: now, sweeps: false)
-        await records.store.close()
     }
 }

@@ -29,6 +29,7 @@ final class ProofSearches: @unchecked Sendable {
         ended: @escaping (Proof?) -> Void
     ) {
         let ticket = slots.ticket()
+        // Unsafe only by their types: the task runs on the loop, as this function does.
         nonisolated(unsafe) let (began, ended) = (began, ended)
         let task = Task(executorPreference: loop, priority: .utility) { [self] in
             guard await slots.acquire(ticket) else { return }

@@ -2,7 +2,7 @@
 
 import Cryptography
 
-/// A statement by which the owner of a sender key names the key that takes its place. After a phone was paired anew
+/// A statement by which the owner of a sender key names the key that takes its place. After a phone was paired again
 /// with the same device token, its sender adds the statement as field 0x82 of SUBMIT, and the node moves the phone's
 /// binding to the new key (PROTOCOL §3, "A new key").
 public struct Succession: Equatable, Sendable {

@@ -101,7 +101,7 @@ struct WeatherEvent: CustomStringConvertible {
         }
     }
 
-    /// Merges two plans, and numbers their events anew. A longer plan begins like a shorter one.
+    /// Merges two plans, and gives their events new numbers. A longer plan begins like a shorter one.
     static func merged(_ one: [WeatherEvent], _ other: [WeatherEvent]) -> [WeatherEvent] {
         var events = (one + other).sorted { $0.start < $1.start }
         for index in events.indices { events[index].number = index + 1 }

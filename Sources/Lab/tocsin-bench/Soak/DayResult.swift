@@ -51,7 +51,7 @@ struct DayResult {
     /// The shortest run that has enough samples for slopes.
     static let shortest = Duration.seconds(1200)
 
-    /// When the trends begin to count, in hours: the node was killed, and started anew, after a quarter of the run.
+    /// When the trends begin to count, in hours: the node was killed and started again after a quarter of the run.
     private var settled: Double {
         max(duration * 3 / 8, duration / 4 + Self.settlingTime).milliseconds / 3_600_000
     }

@@ -146,6 +146,7 @@ package final class UpstreamProvider: Provider, NodeLinkOwner, @unchecked Sendab
         circuit.links[index].wake()
     }
 
+    /// The node for an attempt; `nil` if none can be used. Makes nodes usable again whose pause is over.
     private func choice(for attempt: UInt64, on circuit: NodeCircuit) -> Int? {
         let now = MonotonicTime.now
         for link in circuit.links {
